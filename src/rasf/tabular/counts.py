@@ -1,9 +1,10 @@
-"""Counts of the outcomes of every state and action, and value backups on them, compiled.
+"""Counts of the outcomes of every state and action, and value backups on these counts, in compiled code.
 
 A `Model` consists of arrays. The caller numbers the states (rows), the feature vectors (kinds) and the groups of
-similar states. An ending is a kind with which episodes terminate. The outcomes of a row and action form a linked list,
-and so do the outcomes that lead to a row. A state whose counts change is put on a worklist and backed up. If its value
-moves by more than a threshold, its predecessors are put on the worklist, too. `rasf.tabular.model` explains the outcome
+similar states. An outcome of a row and action is a kind and a next row, or a kind and termination. An ending is a kind
+with which episodes terminate. The outcomes of a row and action form a linked list, and so do the outcomes that lead to
+a row. A row whose counts change is put on a worklist. Rows on the worklist are backed up. If the value of a row changes
+by more than a threshold, its predecessors are put on the worklist, too. `rasf.tabular.model` explains the outcome
 distribution of an action: its prior, and the optimism about actions with few tries or none.
 """
 
@@ -16,14 +17,14 @@ import numpy as np
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
 
-MOST_ENDINGS = 8  # the prior covers this many endings, those that are observed first
+MOST_ENDINGS = 8  # the prior covers only the endings that are observed first, up to this number
 
 
 class Model(NamedTuple):
     """R rows (states), O outcomes, K kinds of features, G groups, A actions."""
 
     tries: Ints  # (R, A) int32
-    first: Ints  # (R, A) int32, the first outcome in the list of a row and action, or -1
+    first: Ints  # (R, A) int32, the first outcome in the list of the row and action, or -1
     group: Ints  # (R,) int32
     before: Ints  # (R,) int32, the first outcome in the list of those that lead to the row, or -1
     value: Floats  # (R,)
@@ -37,7 +38,7 @@ class Model(NamedTuple):
     times: Ints  # (O,) int32, how often the outcome was observed
     next_outcome: Ints  # (O,) int32, the next outcome of the same row and action, or -1
     next_before: Ints  # (O,) int32, the next outcome that leads to the same row, or -1
-    reward: Floats  # (K,) in the current task
+    reward: Floats  # (K,) reward of each kind in the current task
     ending: Ints  # (K,) int32, the index of a kind among the endings, or -1
     group_tries: Floats  # (G, A)
     group_endings: Floats  # (G, A, MOST_ENDINGS)
@@ -50,7 +51,7 @@ ROWS, OUTCOMES, HEAD, LENGTH, BACKUPS, ENDINGS = range(6)  # entries of `used`
 class Rule(NamedTuple):
     """Parameters of a backup."""
 
-    beta: float
+    beta: float  # of the entropic recursion
     gamma: float
     untried: float  # value of an untried action
     least: int  # actions with fewer tries count as untried, except the most tried ones of a row
@@ -64,7 +65,8 @@ def add(beta: float, total: float, largest: float, weight: float, x: float) -> t
     """Add weight * x to a total, or weight * exp(beta * x - largest) if beta is not 0.
 
     Returns:
-        The new total, and the largest exponent beta * x so far, which prevents overflow.
+        The new total, and the new largest exponent beta * x so far, which is subtracted from all exponents so that
+        they do not overflow.
     """
     if beta == 0.0:
         return total + weight * x, 0.0
@@ -89,8 +91,8 @@ def backup(model: Model, rule: Rule, row: int) -> float:
         if tries < least:
             tries = 0
         known = model.group_tries[group, action]
-        # the outcome distribution: with weight 1 - prior the observed outcomes, with weight prior the group's endings;
-        # the rest of the prior's weight goes to the observed outcomes that do not end the episode
+        # the outcome distribution: the observed outcomes have weight 1 - prior, and each failure has weight prior times
+        # its rate in the group; the rest of the prior goes to the observed outcomes that do not end the episode
         prior = rule.prior / (rule.prior + tries) if rule.prior > 0 else 0.0
         total, largest, continuing = 0.0, -np.inf, prior
         seen = tries / (tries + rule.doubt) if tries > 0 else 1.0
@@ -161,7 +163,7 @@ def work(model: Model, rule: Rule, most: int) -> None:
 
 @compiled(_nrt=False, forceinline=True)
 def has_room(model: Model) -> bool:
-    """Return whether there is room for two more states and their outcomes."""
+    """Return whether there is room for two more states and two more outcomes."""
     return model.used[ROWS] + 2 <= len(model.value) and model.used[OUTCOMES] + 2 <= len(model.kind)
 
 
@@ -177,7 +179,7 @@ def add_row(model: Model, rule: Rule, group: int) -> int:
 
 @compiled(_nrt=False)
 def count(model: Model, row: int, action: int, kind: int, after: int) -> int:
-    """Count a transition and return the number of its outcome; `after` is the next row, or -1 at termination."""
+    """Count a transition and return the index of its outcome; `after` is the next row, or -1 at termination."""
     group = model.group[row]
     model.group_tries[group, action] += 1.0
     if after < 0:
@@ -206,7 +208,7 @@ def count(model: Model, row: int, action: int, kind: int, after: int) -> int:
 
 @compiled(_nrt=False)
 def count_all(model: Model, rows: Ints, actions: Ints, kinds: Ints, afters: Ints, outcomes: Ints) -> None:
-    """Count transitions and write the numbers of their outcomes to `outcomes` (N,); the model must have room."""
+    """Count transitions and write the indices of their outcomes to `outcomes` (N,); the model must have room."""
     for n in range(len(rows)):
         outcomes[n] = count(model, rows[n], actions[n], kinds[n], afters[n])
 
@@ -250,7 +252,7 @@ def outcome_actions(first: Ints, next_outcome: Ints, actions: Ints) -> None:
 
 
 def new_model(n_actions: int, rows: int = 256, outcomes: int = 1024) -> Model:
-    """Return a model without counts, with room for these numbers of rows and outcomes."""
+    """Return a model without counts, with room for the given numbers of rows and outcomes."""
     return Model(
         tries=np.zeros((rows, n_actions), np.int32),
         first=np.full((rows, n_actions), -1, np.int32),

@@ -45,12 +45,12 @@ class Frozen(NamedTuple):
     """S states, C cells, E entries, G groups, A actions; see the docstring of the module."""
 
     states: Ints  # (S + 1,) int64
-    group: Ints  # (C,) int32
+    group: Ints  # (C,) int32, the group of each cell
     row: Ints  # (C,) int32, the learner's row for the state
     entries: Ints  # (C A + 1,) int64
     first: Ints  # (E,) int16, the first policy of the range, numbered within the group
     last: Ints  # (E,) int16, the last policy of the range, likewise
-    value: Floats32  # (E, m)
+    value: Floats32  # (E, m) psi and the learned entries of Sigma
     policies: Ints  # (G + 1,) int64: the group's policies are policies[g] .. policies[g + 1]
     seed: Ints  # (G,) uint64
     noise: Floats  # (G,) float64, the scale of the noise, or NO_NOISE
@@ -252,7 +252,7 @@ def act_all(task: PreparedTask, rows: Ints, actions: Ints) -> None:
 
 @compiled(_nrt=False)
 def slot_moments(task: PreparedTask, states: Ints, mean: Floats, variance: Floats, ends: Ints) -> int:
-    """List the moments of all candidates at `states` (n,), and return how many there are.
+    """List mean and variance of all candidates at `states` (n,), and return how many candidates there are.
 
     The candidates of a state and action are the entries of its cells, and the best noise of each cell.
 
@@ -280,7 +280,7 @@ def slot_moments(task: PreparedTask, states: Ints, mean: Floats, variance: Float
 
 @compiled(_nrt=False)
 def best_of(values: Floats, ends: Ints, A: int, states: Ints, known: Ints) -> None:
-    """Store greedy actions in `known`, given the values of the candidates from `slot_moments`; ties as in `greedy`."""
+    """Store greedy actions in `known`, given the values of the candidates of `slot_moments`; ties as in `greedy`."""
     k = 0
     for n in range(len(states)):
         best, action = -np.inf, 0
@@ -299,9 +299,10 @@ def policy_moments(task: PreparedTask, states: Ints, mean: Floats, variance: Flo
     Args:
         task: the task; its risk is not used.
         states: states (B,), -1 for unknown ones.
-        mean: zeros (K, B, A), which stay zero where a policy has no cell; nan is written where a policy is skipped.
-        variance: zeros (K, B, A), likewise.
-        has_cell: False (K, B); set to True where the policy's group has a cell for the state.
+        mean: zeros (K, B, A) to write the means to. They stay zero where a policy has no cell, and become nan where a
+            policy is skipped.
+        variance: zeros (K, B, A) to write the variances to. They stay zero where a policy has no entry.
+        has_cell: an array (K, B) of False; True is written where the policy's group has a cell for the state.
     """
     frozen, A = task.frozen, task.n_actions
     for b in range(len(states)):
@@ -329,7 +330,7 @@ def mark_learned(frozen: Frozen, A: int, d: int, learned: Bools) -> None:
     """Set learned (S,) to True in states where any policy has learned.
 
     A policy has learned if it differs from its initial noise, or in a group with NO_NOISE if it has an entry. If the
-    scale of a group's noise is 0, this cannot be seen, and all states of the group count as learned.
+    scale of a group's noise is 0, initial and learned zeros look the same, so all states of the group count as learned.
     """
     for state in range(len(learned)):
         for cell in range(frozen.states[state], frozen.states[state + 1]):
@@ -348,8 +349,8 @@ def mark_learned(frozen: Frozen, A: int, d: int, learned: Bools) -> None:
 def freeze(learner: SuccessorLearner) -> Frozen:
     """Return the policies of a learner in packed form; state s is row s of its table.
 
-    An entry of the learner's table has all actions, and is copied when one policy learns one action. A packed entry has
-    one action only.
+    An entry of the learner's table has all actions, and is copied even if a policy learns only one action. A
+    packed entry holds a single action.
     """
     if learner.task < 0:
         raise ValueError("learner must have begun a task, got one without policies")
@@ -372,7 +373,7 @@ def freeze(learner: SuccessorLearner) -> Frozen:
 
 
 def _one_group(entries: Ints, first: Ints, last: Ints, value: Floats32, A: int, policies: int) -> Frozen:
-    """Return the policies of one group, which has a cell for every state and NO_NOISE."""
+    """Return the arrays of a single group that has a cell for every state, and NO_NOISE as its noise."""
     S = (len(entries) - 1) // A
     return Frozen(
         states=np.arange(S + 1),

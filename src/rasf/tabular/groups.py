@@ -24,7 +24,7 @@ def numbers_that_matter(keys: Floats, tries: Floats, endings: Floats) -> tuple[i
     """Return the indices of the observation entries that best predict endings, () if none does.
 
     Entries are added one at a time or in pairs: in a grid, the row may matter only together with the column. Selection
-    stops when the gain in evidence is no larger than what selecting the best of many candidates gives by chance.
+    stops when the log marginal likelihood rises by no more than selecting the best of many candidates gives by chance.
 
     Args:
         keys: observations (S, n) of the states.
@@ -86,10 +86,11 @@ def strength(tries: Floats, failures: Floats, rate: Floats, most: float) -> floa
 
 
 def _evidence(ids: Ints, tries: Floats, endings: Floats) -> float:
-    """Return the log marginal likelihood of all endings for groups ids (S,): Dirichlet-multinomial by group and action.
+    """Return the log marginal likelihood of all endings, given the group ids (S,) of the states.
 
-    The prior has the rates of all data as its mean and a weight of one try. So a group without endings costs little,
-    and endings that are concentrated in few groups raise the evidence.
+    The endings of each group and action are Dirichlet-multinomial. The prior has the rates of all data as its mean and
+    a weight of one try. So a group without endings lowers the likelihood little, and endings that are concentrated in
+    few groups raise it.
     """
     _, ids = np.unique(ids, return_inverse=True)
     groups, A = int(ids.max(initial=0)) + 1, tries.shape[1]

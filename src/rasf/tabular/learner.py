@@ -1,10 +1,10 @@
-"""`SuccessorLearner`: (Ra)SFQL with its tables, for compiled worlds and for any environment.
+"""`SuccessorLearner`: (Ra)SFQL with its tables, for compiled worlds and for environments in Python.
 
 The learner has one policy for each task; `begin_task` adds one. A compiled world is a `TabularWorld`, whose steps run
-inside a compiled loop: `lead` learns from a stretch, a sequence of steps in one task. Other environments are stepped
-from Python: `add_row`, `choose` and `learn` call the same compiled functions for one transition at a time. If every row
-stands for a pair (time step, observation) and the last step of an episode terminates, the learner is Algorithm 1 as
-printed, which is episodic and indexed by time.
+inside a compiled loop: `lead` acts and learns in a stretch, a sequence of steps in one task. Other environments are
+stepped from Python: `add_row`, `choose` and `learn` call the same compiled functions for one transition at a time. The
+paper prints Algorithm 1 for episodes, with tables indexed by the time step. The learner is this algorithm if every row
+stands for a pair (time step, observation) and the last step of an episode terminates.
 
 The same seed gives bit-identical results: random numbers depend only on (seed, task, stretch) or (seed, row, policy).
 """
@@ -23,7 +23,7 @@ from rasf.tabular.settings import TableSettings
 from rasf.tabular.stretch import OTHER_WORLD, STEP, Stretch, TaskOutcome, check_world, new_stretch, outcome
 from rasf.tabular.table import Rule, SigmaForm, add_row, used_part
 
-_TRAINING, _WEIGHTS = 0, 1  # streams of random numbers
+_TRAINING, _WEIGHTS = 0, 1  # purposes of random numbers, as part of their seeds
 _MOST_TASKS = 2**15 - 1  # policies are numbered in 16 bits
 _LARGEST_FEATURE = 1e9  # the discounted sum of its squares fits in float32
 _NEUTRAL = MeanVariance(0.0)
@@ -55,7 +55,7 @@ class SuccessorLearner:
         if checks.whole("max_tasks", max_tasks) > _MOST_TASKS:
             raise ValueError(f"max_tasks must be at most {_MOST_TASKS}, got {max_tasks}")
         if not isinstance(risk, MeanVariance):
-            raise ValueError(f"risk must be MeanVariance, the risk of the paper's table, got {risk!r}")
+            raise ValueError(f"risk must be MeanVariance, the only risk that (Ra)SFQL learns on tables, got {risk!r}")
         self.settings, self.risk, self.seed = settings, risk, checks.whole("seed", seed, 0)
         self.n_features, self.n_actions = n_features, n_actions
         learned = SigmaForm.DIAGONAL if settings.diagonal else SigmaForm.FULL
@@ -82,7 +82,7 @@ class SuccessorLearner:
 
     @property
     def used_memory(self) -> sfql.Memory:
-        """The memory without unused room."""
+        """The memory without the spare room of its arrays."""
         return self.memory._replace(table=used_part(self.memory.table))
 
     @used_memory.setter
@@ -96,7 +96,9 @@ class SuccessorLearner:
             w: weights (d,) of the task. Default: None, to learn them from rewards, starting from small random weights.
         """
         if self.task + 1 == len(self.memory.w):
-            raise ValueError(f"the learner was made for {len(self.memory.w)} tasks, all of which have begun")
+            raise ValueError(
+                f"all {len(self.memory.w)} tasks of the learner have begun; make a learner with a larger max_tasks"
+            )
         if w is None:
             rng, small = np.random.default_rng([self.seed, self.task + 1, _WEIGHTS]), self.settings.noise_scale
             weights = rng.uniform(-small, small, self.n_features)
@@ -106,7 +108,7 @@ class SuccessorLearner:
         sfql.start_task(self.memory, self.task, weights)
 
     def enter(self, world: TabularWorld) -> None:
-        """Set the world of the learner; the rows of its table are states of this world."""
+        """Set the world of the learner; from now on, rows of the table stand for states of this world."""
         check_world(world, self.n_features, self.n_actions, self.world)
         if self.world is None and self.states > 0:
             raise ValueError(OTHER_WORLD)
@@ -171,7 +173,7 @@ class SuccessorLearner:
         return int(add_row(self.memory.table, self.memory.rule, self.task))
 
     def choose(self, row: int) -> tuple[int, int, int]:
-        """Return the greedy action at a row, the selected source policy, and the slot of this policy, for `learn`."""
+        """Return the greedy action at a row, the selected policy and its slot in the row; `learn` takes this result."""
         return sfql.choose(self.memory, self.task, row)
 
     def best_score(self, row: int) -> float:

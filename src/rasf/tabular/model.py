@@ -5,7 +5,7 @@ model serves all tasks. The learner plans for one (w, risk) at a time, by the ne
 
     Q(s, a) = (1 / beta) log E exp(beta (phi . w + gamma V(s'))),    V(s) = max_a Q(s, a),
 
-where Q is the mean at beta = 0. The recursion is a contraction. The learner plans by this recursion for both
+where Q is the expected return at beta = 0. The recursion is a contraction. The learner plans by this recursion for both
 `MeanVariance(beta)` and `NestedEntropic(beta)`: mean-variance is the second-order expansion of entropic utility in
 beta, and has no recursion of its own.
 
@@ -58,10 +58,10 @@ from rasf.tabular.stretch import STEP, TaskOutcome, check_world, enlarged, new_r
 from rasf.tabular.weight_belief import WeightBelief
 
 _FIRST_LOOK = 1_000  # steps until groups are first computed; they are computed again whenever the steps have doubled
-_MOST_WORK = 2_000  # largest number of backups per state in a full plan; planning converges before
+_MOST_WORK = 2_000  # largest number of backups per state in a full plan; planning converges with fewer
 _MOST_AT_ONCE = 10_000  # largest number of backups after a step; the rest of the worklist waits for the next steps
 _DEVIATION = 1e-2  # errors of a reward below this share of the largest reward are ignored
-_STREAM = 0  # stream of random numbers
+_STREAM = 0  # part of the seed of random numbers
 _NEUTRAL = MeanVariance(0.0)
 
 
@@ -223,7 +223,7 @@ class ModelLearner:
         return int(self._model.best[row])
 
     def explore(self, row: int, action: int, whether: float, which: float) -> int:
-        """Return `action`, or with probability epsilon a random nearly best action; see `counts.explore`."""
+        """Return `action`, or with probability epsilon a random action of nearly the best score (`counts.explore`)."""
         chosen = self.settings
         return int(counts.explore(self._model, row, action, chosen.epsilon, chosen.margin * self.unit, whether, which))
 
@@ -261,7 +261,7 @@ class ModelLearner:
             keys: observations (S, n) of all states.
 
         Returns:
-            The number (N,) of the outcome of each transition.
+            The index (N,) of each transition's outcome in the model.
         """
         while self.states < len(keys):
             self.add_row()
@@ -277,7 +277,7 @@ class ModelLearner:
         return outcomes
 
     def resampled(self, times: Ints) -> ModelLearner:
-        """Return a learner whose O outcomes have the counts `times` (O,), with the same groups and prior."""
+        """Return a copy in which the O outcomes were observed `times` (O,) times; groups and prior are unchanged."""
         other, n = copy.copy(self), self.states
         actions, model = self._actions(), self._model
         seen, tries = model.times.copy(), np.zeros_like(model.tries)
@@ -376,8 +376,8 @@ class ModelLearner:
     def finite_mdp(self) -> FiniteMDP:
         """Return the model as a `FiniteMDP` with the virtual tries of the prior; the last state is terminal.
 
-        An action that was never tried terminates at once: with the features of a failure at the failure rate of its
-        group in the current task, otherwise with zero features.
+        An action that was never tried terminates at once. It has the features of a failure with the probability with
+        which this action fails in the state's group, otherwise zero features. Failures are those of the current task.
         """
         model, n, A, d = self._model, self.states, self.n_actions, self.n_features
         o = int(model.used[OUTCOMES])
@@ -421,14 +421,17 @@ class ModelLearner:
         return np.append(self._model.best[: self.states], 0).astype(np.int64)
 
     def tried(self, least_tries: int = 1) -> Bools:
-        """Return which actions (S, A) were tried `least_tries` times; the most tried ones in a state where none was."""
+        """Return which actions (S, A) were tried at least `least_tries` times.
+
+        In a state without such an action, the most tried actions are marked instead.
+        """
         tries = self._model.tries[: self.states]
         return np.asarray((tries >= np.minimum(least_tries, tries.max(axis=1, keepdims=True))) & (tries > 0))
 
     # --- compiled worlds: `TabularWorld`, whose steps run inside compiled loops
 
     def enter(self, world: TabularWorld) -> None:
-        """Set the world of the learner; its rows are states of this world."""
+        """Set the world of the learner; from now on, rows stand for states of this world."""
         check_world(world, self.n_features, self.n_actions, self.world)
         if self.world is None:
             self.world = world
@@ -490,7 +493,7 @@ class ModelLearner:
 
 
 def _until_look(steps: int) -> int:
-    """Return the steps until groups are computed again."""
+    """Return the number of steps until groups are computed again."""
     look = _FIRST_LOOK
     while look <= steps:
         look *= 2

@@ -14,9 +14,9 @@ from rasf.tabular.stretch import STATE, STEP, Rows, Stretch, advance, enter, slo
 class Watch(NamedTuple):
     """Parameters of the loop."""
 
-    numbers: Ints  # indices of the observation entries that define groups
+    numbers: Ints  # indices of the observation entries that define groups of similar states (`rasf.tabular.groups`)
     sizes: Ints  # (n,) how many values each observation entry can have
-    unsure: Bools  # (K,) for each kind of step, whether its reward is uncertain
+    unsure: Bools  # (K,) for each kind of step (distinct feature vector), whether its reward is uncertain
     margin: float  # largest difference from the best score at which an action is explored
     deviation: float  # largest error of the model's reward with which the loop continues
     most: int  # largest number of backups after a step
@@ -24,10 +24,11 @@ class Watch(NamedTuple):
 
 @compiled(_nrt=False)
 def run(world: WorldArrays, model: Model, rule: Rule, rows: Rows, watch: Watch, stretch: Stretch, until: int) -> int:
-    """Learn until step `until` of the stretch, a sequence of steps in one task, or until the model's arrays are full.
+    """Learn until step `until` of the stretch or until the model's arrays are full.
 
-    The loop also stops after a step whose reward is uncertain or differs from the model's reward. It returns the kind
-    of this step, otherwise -1. World and model must give the kinds of steps the same numbers.
+    A stretch is a sequence of steps in one task. The loop also stops after a step whose reward is uncertain or differs
+    from the model's reward, and returns the kind of this step. Otherwise it returns -1. World and model must give the
+    kinds of steps the same numbers.
     """
     row = -1
     for n in range(stretch.progress[STEP], until):
@@ -51,7 +52,7 @@ def run(world: WorldArrays, model: Model, rule: Rule, rows: Rows, watch: Watch, 
 
 @compiled(_nrt=False)
 def row_of(world: WorldArrays, model: Model, rule: Rule, rows: Rows, watch: Watch, state: int) -> int:
-    """Return the row of a state; a new state gets a row and joins its group."""
+    """Return the row of a state; a new state is added to the model, in the group of its observation."""
     slot = slot_of(rows.keys, state)
     if rows.keys[slot] == -1:
         group = 0

@@ -1,8 +1,8 @@
 """Scores of a table's rows in a task, and the caches that make them cheap.
 
-A score is linear in an entry: psi . w + (beta / 2) w' Sigma w = coef . entry, with coefficients computed once per w.
-Each row caches its scores and the best score of every action. After w has changed, the error of a cached score is at
-most `drift`,
+A score is linear in an entry of the table (`rasf.tabular.table`): psi . w + (beta / 2) w' Sigma w = coef . entry, with
+coefficients that are computed once per w. Each row caches its scores and the best score of every action. After w has
+changed, the error of a cached score is at most `drift`,
 
     |change of a score| <= |change of w|_1 (max |psi| + |beta| max |Sigma| max |w|_1),
 
@@ -13,8 +13,8 @@ GPI needs only the best action. So the best score of an action is recomputed onl
 Updates of entries mark the cached scores that they may have changed, and the next visit of the row recomputes these.
 
 `best_action` breaks ties as `rasf.transfer.gpi` does. `greedy`, by which the learner acts, has the order of Algorithm
-1: c in argmax_i max_a score_i, then a in argmax_a score_c. Equally good paths to a goal do tie exactly, so results of
-SFQL depend on this order.
+1: first the policy, c in argmax_i max_a score_i, then its action, a in argmax_a score_c. Equally good paths to a goal
+do tie exactly, so results of SFQL depend on this order.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from rasf.transfer import preferred
 
 # Entries of `now`, which describes how w has changed
 NOW_VERSION = 0  # counts changes of w
-TASK_VERSION = 1  # the version at the start of the task; scores with older versions are of another task
+TASK_VERSION = 1  # the version at the start of the task; cached scores with older versions are of an earlier task
 PATH = 2  # length of the path of w within the task: the sum of |change of w|_1
 STEEPNESS = 3  # |beta| times the largest |w|_1 so far in the task
 SIZE = 4  # the largest |w|_1 so far in the task
 
 _LIGHT = 0.02  # with a larger drift, scoring all entries is faster than searching for those to recompute
-_ROUNDING = 1e-12
+_ROUNDING = 1e-12  # added to the change of w, as a share of |w|_1, because scores are rounded
 
 
 @compiled(_nrt=False, forceinline=True)
@@ -241,7 +241,10 @@ def from_noise(table: Table, rule: Rule, row: int, policy: int, coef: Floats) ->
 
 @compiled(_nrt=False, forceinline=True)
 def own_slot(table: Table, rule: Rule, row: int, policy: int, slot: int, newest_policy: int, coef: Floats) -> int:
-    """Return the slot of an entry of `policy` alone; it is split from `slot`, whose range begins with `policy`."""
+    """Return the slot of an entry that belongs to `policy` alone.
+
+    If the entry at `slot` belongs to several policies, of which `policy` is the first, a copy is split off.
+    """
     if slot < 0:
         return from_noise(table, rule, row, policy, coef)
     if policy == newest_policy or table.last_policy[table.row[row, BASE] + slot] == policy:

@@ -58,8 +58,8 @@ class ModelSettings:
             absolute reward. A large value explores all actions. Default: 0.1.
         optimism: Value of an untried action, in units of the largest known absolute reward. A higher value explores
             more. In these units no return exceeds 1 / (1 - gamma). Default: 0.3.
-        prior: Largest number of virtual tries by which failures in similar states enter the estimate for a state.
-            With 0, each state is estimated from its own tries alone. Default: 20.
+        prior: Largest number of virtual tries that are added to the tries of an action in a state. Virtual tries fail
+            at the rate of similar states. With 0, each state is estimated from its own tries alone. Default: 20.
         learn_w: Whether the weights of a task are learned from its rewards instead of given. Default: False.
     """
 
@@ -70,7 +70,7 @@ class ModelSettings:
     prior: float = 20.0
     learn_w: bool = False
 
-    doubt: ClassVar[float] = 1.0  # virtual tries with the optimistic value, added to every tried action during learning
+    doubt: ClassVar[float] = 1.0  # virtual tries with the optimistic value, added to each tried action while learning
     tolerance: ClassVar[float] = 1e-3  # changes of a value below this share of the largest reward are not propagated
     curiosity: ClassVar[float] = 1.0  # uncertain rewards are estimated this many standard deviations above their mean
 

@@ -8,7 +8,7 @@ A step in task t, from state s to s', has the order of the paper; choices that t
     psi, Sigma of the current policy at (s, a), bootstrapped with a'
     psi, Sigma of policy c != t at (s, a), bootstrapped with its own greedy action under its frozen w_c
 
-There is bootstrapping at truncation (step limit, change of task), not at termination. SFQL is the case beta = 0.
+Updates bootstrap at truncation (step limit, change of task), but not at termination. SFQL is the case beta = 0.
 `run_task` and `follow_path` learn from a stretch, a sequence of steps in a compiled world (`rasf.tabular.stretch`).
 """
 

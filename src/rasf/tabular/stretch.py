@@ -51,7 +51,7 @@ def enter_all(rows: Rows, states: Ints) -> None:
 
 @compiled(_nrt=False, forceinline=True)
 def enter(rows: Rows, slot: int, state: int, row: int) -> None:
-    """Enter a state at its slot, as returned by `slot_of`."""
+    """Enter a state and its row at the slot that `slot_of` returned for the state."""
     rows.keys[slot], rows.values[slot], rows.state[row] = state, row, state
     for a in range(rows.successor.shape[1]):
         rows.successor[row, a] = -1
@@ -71,13 +71,13 @@ STEP, STATE, TAKEN, EPISODES = range(4)  # entries of `Stretch.progress`
 
 
 class Stretch(NamedTuple):
-    """Steps of a task in a compiled world. Each call of a loop continues until all are done or an array is full."""
+    """Steps of a task in a compiled world; a learner's loop continues until all are done or an array is full."""
 
     kinds: Floats  # (K, d) features of each kind of step
     rewards: Floats  # (K,) reward of each kind of step in the task
     step_limit: int
     epsilon: float
-    draws: Floats  # (steps, 3) uniform numbers that decide whether to explore, which action, and the transition
+    draws: Floats  # (steps, 3) uniform numbers that select whether to explore, the exploring action, and the transition
     path: Ints  # (steps, 4) output: state, action, kind, next state or -1 at termination
     progress: Ints  # (4,) steps so far, current state, steps of the episode, finished episodes
     total: Floats  # (1,) sum of the rewards
@@ -129,7 +129,7 @@ def advance(world: WorldArrays, stretch: Stretch, action: int) -> tuple[int, int
 def check_world(world: TabularWorld, n_features: int, n_actions: int, known: TabularWorld | None) -> None:
     """Raise ValueError if the sizes of world and learner differ, or the world is not `known`, the learner's world.
 
-    Compiled code does not check bounds.
+    Wrong sizes must be refused here, because compiled code does not check the bounds of arrays.
     """
     if (world.n_features, world.n_actions) != (n_features, n_actions):
         raise ValueError(

@@ -1,16 +1,17 @@
 """Successor-feature tables of many policies, whose memory and run time hardly depend on the number of policies.
 
-With d features, the table holds for every visited state (a row), policy and action psi (d numbers) and the learned
-entries of Sigma: none, the diagonal (d), or the upper triangle (d (d + 1) / 2) of the symmetric matrix. A policy starts
-as a copy of the policy before it, and most rows of most policies are never updated again. So a row has one *entry* for
-each range of consecutive policies with the same numbers:
+For every visited state (a row), policy and action, the table holds psi (d numbers) and the learned part of Sigma:
+nothing, the diagonal (d), or the upper triangle (d (d + 1) / 2) of the symmetric matrix. A policy starts as a copy of
+the policy before it, and most rows of most policies are never updated again. So a row has one *entry* for each range of
+consecutive policies with the same numbers:
 
     entry k of a row belongs to the policies first_policy[k], .., last_policy[k]
 
 An update of one policy splits its range; the other policies keep the old numbers, as they would in separate tables.
 New policies join the last range without cost. The initial psi is small random noise. Unless all policies share this
 noise, each policy that exists when a state is first visited has its own noise there, a function of the seed, row and
-policy. The noise is recomputed when needed, and becomes an entry when the policy is updated.
+policy. The noise is recomputed when needed, and becomes an entry when the policy is updated. The *slot* of a policy in
+a row is the index of its entry among the row's entries, or -1 - policy while the policy still has its noise.
 
 Scores and their caches are in `rasf.tabular.scores`.
 
@@ -36,7 +37,7 @@ import numpy as np
 from rasf.arrays import Floats, Ints, Whole
 from rasf.compiled import compiled
 
-ANY_LATER = 2**15 - 1
+ANY_LATER = 2**15 - 1  # as last_policy: the range also holds all policies that are added later
 _FIRST_CAPACITY = 2
 _UNROLLED = (5, 4)  # features and actions of the paper's four rooms: loops over them are unrolled, a fifth faster
 
@@ -68,9 +69,9 @@ VERSION = 7  # version of w for which the row's best action is known; -1 if it m
 
 # Columns of `Table.bound`
 SCORED_AT = 0  # length of the path of w (`scores.PATH`) when all scores of the row were computed
-SCORED_VERSION = 1  # version of w when they were computed; a tiny change of w may not change the rounded length
-LARGEST_PSI = 2
-LARGEST_SIGMA = 3
+SCORED_VERSION = 1  # version of w at that time, because a tiny change of w may leave the rounded length unchanged
+LARGEST_PSI = 2  # upper bound of the absolute numbers of psi in the row
+LARGEST_SIGMA = 3  # upper bound of the absolute numbers of Sigma in the row
 
 
 class Table(NamedTuple):
@@ -78,7 +79,7 @@ class Table(NamedTuple):
 
     row: Ints  # (R, 8) the columns above
     bound: Floats  # (R, 4) the columns above
-    best: Floats  # (R, A) largest score over the policies when computed; an upper bound of this score if not exact
+    best: Floats  # (R, A) largest score over the policies at its computation, or an upper bound of it if not exact
     best_slot: Ints  # (R, A) offset of the entry with this score; -1 - policy for noise
     best_policy: Ints  # (R, A) lowest policy with this score
     exact_version: Ints  # (R, A) version of w for which best, best_slot, best_policy are exact, or -1
@@ -89,7 +90,7 @@ class Table(NamedTuple):
     first_policy: Ints  # (E,)
     last_policy: Ints  # (E,) ANY_LATER for the newest range
     next_free: Ints  # (E,) at the first entry of a free block: the next free block of its size, or -1
-    value: Floats  # (E, A, m) float32
+    value: Floats  # (E, A, m) float32, psi and the learned entries of Sigma
     score: Floats  # (E, A)
     noise_policy: Ints  # (N,)
     used: Ints  # (3,) rows, entries, noise policies in use

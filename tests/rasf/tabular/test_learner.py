@@ -96,7 +96,7 @@ def test_bad_calls_are_refused():
     with pytest.raises(ValueError, match="risk must"):
         SuccessorLearner(2, 4, LEARNED_W, 0, 4, None)
     learner, _ = trained(tasks=1, steps=10)
-    with pytest.raises(ValueError, match="made for 1 tasks"):
+    with pytest.raises(ValueError, match="larger max_tasks"):
         learner.begin_task()
     fresh = SuccessorLearner(ROOMS.n_features, 4, LEARNED_W, 0, 1)
     for call in (

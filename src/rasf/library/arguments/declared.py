@@ -2,8 +2,9 @@
 
 `rasf.learn` and `rasf.learn_from`, `rasf train` with its configuration files, and sweeps take these arguments. A row of
 `TRAINING` says what an argument means, how its value is read from text or TOML, and where it can be given. The options
-of the command line, the checks of sweep files and the errors of `--from` are made from the rows. In the docstring of
-`learn`, each argument begins with the row's sentence and ends with the row's default; a test compares them.
+of the command line, the checks of sweep files and the errors of `rasf train --from` are made from the rows. In the
+docstring of `learn`, each argument begins with the row's sentence and ends with the row's default; a test compares
+docstring and rows.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Where(Flag):
 
     LEARN = auto()  # `rasf.learn`
     LOG = auto()  # `rasf.learn_from`, and `rasf train --from`
-    FLAG = auto()  # a flag of the command and its configuration file
+    FLAG = auto()  # a flag of the command, or a configuration file
     SWEEP = auto()  # a sweep file
 
 
@@ -49,7 +50,7 @@ class Argument:
         flag: The flag on the command line. Default: the name with dashes.
         metavar: The form of a value, for the help. Default: none.
         many: Whether the flag may be repeated. Default: False.
-        positional: Whether it is a positional argument of the command. Default: False.
+        positional: Whether the argument is a positional argument of the command. Default: False.
     """
 
     name: str
@@ -142,8 +143,8 @@ TRAINING = (
     Argument("data", "A log to learn from, in place of an environment: a Recorder's folder, .npz, .parquet, minari:ID.",
              readers.text, LOG | FLAG, flag="from", metavar="LOG"),
     Argument("least_tries", "Number of tries below which an action is avoided.", whole, LOG, "5"),
-    Argument("resamples", "Bootstrap resamples of the episodes, for intervals.", partial(whole, least=0), LOG, "100"),
-    Argument("max_bytes", "Largest memory for the numbers of a log.", whole, LOG, "1 GiB"),
+    Argument("resamples", "Bootstrap draws of the episodes, for intervals.", partial(whole, least=0), LOG, "100"),
+    Argument("max_bytes", "Limit in bytes for the memory that a log takes.", whole, LOG, "1 GiB"),
     Argument("out", "Where to save the library, such as gathering.rasf.", readers.path, FLAG | LOG),
     Argument("overwrite", "Replace the library at --out, if there is one.", readers.flag, FLAG | LOG),
     Argument("log", "A file for the log of training, in JSON lines.", readers.path, FLAG, "beside --out"),
@@ -154,7 +155,8 @@ _FILE = Argument("file", "A library made by `rasf train`.", readers.path, metava
 _ENV = Argument("env", "The id of an environment to act in.", readers.text, FLAG, "that of training")
 _RISK = Argument("risk", "The risk to act at, or several.", readers.risks, FLAG | SWEEP,
                  "neutral, and the training risks", metavar="cvar:0.1", many=True)  # fmt: skip
-_PHI = Argument("phi", "Computes the features, for a library trained with phi.", readers.function, metavar=_MODULE)
+_PHI = Argument("phi", "The function of the features, for a library trained with phi.", readers.function,
+                metavar=_MODULE)  # fmt: skip
 _MAX_STEPS = Argument("max_steps", "Steps after which an episode is truncated.", whole, FLAG | SWEEP)
 EVALUATION = (
     _FILE, _ENV, _ENV_ARG,
@@ -173,11 +175,10 @@ EVALUATION = (
     Argument("static", "Act for the static risk of the whole return; shows discounted returns.", readers.flag),
     Argument("limit", "The largest expected sum of a feature, by its name or index: discounted, or with /episode "
              "undiscounted, which needs a calibrated library.", readers.limits, metavar="failure=.05", many=True),
-    Argument("floor", "The smallest expected sum of a feature, written as for --limit; for costs that are negative "
-             "features.", readers.limits,
-             metavar="2=-.05", many=True),
-    Argument("price", "As a control, also act neutrally with this additional cost for a unit of a feature (below 0 for "
-             "costs that are negative features); returns are computed with --w.", readers.prices,
+    Argument("floor", "The smallest expected sum of a feature, written as for --limit; for a cost whose feature is 0 "
+             "or negative.", readers.limits, metavar="2=-.05", many=True),
+    Argument("price", "As a control, also act neutrally with this additional cost for each unit of a feature (below 0 "
+             "for a cost whose feature is negative); returns are still computed with --w.", readers.prices,
              metavar="collision=4,10", many=True),
     Argument("json", "A file for the numbers as JSON; - for standard output.", readers.path, metavar="FILE|-"),
     Argument("plot", "A file for a figure of the returns.", readers.path, metavar="FILE.png"),

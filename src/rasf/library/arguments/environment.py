@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     Learnable: TypeAlias = Environment | gymnasium.vector.VectorEnv | World
 
 _NETWORKS, _PAPERS_NETWORKS = "rasfdqn", "rasfc51"  # the networks that "auto" chooses
-_MARGIN = 0.5  # added to estimated bounds on either side, as a share of their range
-_FEW = 100_000  # possible observations, up to which a table is chosen
-_LONG = 48  # numbers of an observation, up to which a table is chosen; fewer than in a flattened view of 7 x 7 cells
+_MARGIN = 0.5  # estimated bounds are widened on either side by this share of their range
+_FEW = 100_000  # largest number of possible observations for which a table is chosen without a random walk
+_LONG = 48  # largest size of an observation for which a table is chosen; a flattened view of 7 x 7 cells is larger
 _RECURRING = 20_000  # steps of the random walk that tests whether observations recur
-_NEW = 0.2  # share of new observations in the second half of this random walk, up to which a table is chosen
-_WALK = 2_000  # steps of the random walk that estimates bounds, and of a first test whether observations recur
+_NEW = 0.2  # largest share of new observations in the second half of this walk for which a table is chosen
+_WALK = 2_000  # steps of the random walk that estimates bounds, and steps until a first test whether observations recur
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,9 @@ def count_failures(world: Opened, rule: FailureRule) -> None:
     """Count failures by a rule, which needs the observations of single environments."""
     for one in getattr(world, "environments", [world]):
         if not hasattr(one, "count_failures"):
-            raise ValueError("failure is for single Gymnasium environments; others report failures themselves")
+            raise ValueError(
+                "failure is for single Gymnasium environments; other environments must report failures themselves"
+            )
         one.count_failures(rule)
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part")
 _SUFFIXES = (".csv", ".json", ".npy")
-_LARGEST_SEED = 2**32 - 1  # accepted by all generators
+_LARGEST_SEED = 2**32 - 1  # the largest that all random generators accept
 _WORDS = {"true": True, "false": False, "none": None}
 
 
@@ -41,7 +41,7 @@ def read_toml(path: Path) -> tuple[str, Header]:
     try:
         text = path.read_text(encoding="utf-8")
         return text, tomllib.loads(text)
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:  # TOML's own errors name the line
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:  # the errors of `tomllib` name the line
         raise ValueError(f"{path} is not a TOML file: {error}") from None
     except RecursionError:
         raise ValueError(f"{path} is not a TOML file that can be read: its values are nested too deeply") from None
@@ -67,7 +67,7 @@ def path(name: str, value: object) -> Path:
 
 
 def seed(name: str, value: object) -> int:
-    """Read a seed that all generators accept."""
+    """Read a seed that all random generators accept."""
     found = whole(name, value, 0)
     if found > _LARGEST_SEED:
         raise ValueError(f"{name} must be at most {_LARGEST_SEED}, got {value}")
@@ -161,7 +161,7 @@ def assignments(name: str, value: object) -> Header:
 
 
 def limits(name: str, value: object) -> dict[str, tuple[float, bool]]:
-    """Read bounds by feature, and whether each is per episode: text such as failure=0.05/episode, or a table."""
+    """Read a limit for each feature, and whether it is per episode: text such as failure=0.05/episode, or a table."""
     each = [f"{key}={bound}" for key, bound in value.items()] if isinstance(value, dict) else value
 
     def bound(written: str) -> tuple[float, bool]:
@@ -171,7 +171,7 @@ def limits(name: str, value: object) -> dict[str, tuple[float, bool]]:
 
 
 def prices(name: str, value: object) -> dict[str, list[float]]:
-    """Read prices by feature: text such as collision=4 or collision=4,10, or a table of numbers or lists."""
+    """Read prices for each feature: text such as collision=4 or collision=4,10, or a table of numbers or lists."""
     if isinstance(value, dict):
         return {key: part if isinstance(part, list) else [part] for key, part in value.items()}
     found: dict[str, list[float]] = {}
@@ -187,7 +187,7 @@ def _pairs(
     read: Callable[[str], Part],
     cut: Callable[[str, str], tuple[str, str, str]] = str.rpartition,
 ) -> list[tuple[str, Part]]:
-    """Key and value of each text key=value, cut at its last equals sign unless `cut` says otherwise."""
+    """Return key and value of each text key=value, which `cut` splits, by default at its last equals sign."""
     found = []
     for one in value if isinstance(value, list) else [value]:
         key, equals, written = cut(one, "=") if isinstance(one, str) else ("", "", "")

@@ -1,4 +1,4 @@
-"""The tasks and risks that `learn` and `learn_from` train for: given, or drawn."""
+"""Checks of the tasks and risks that `learn` and `learn_from` train for; tasks may also be drawn."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def drawn_tasks(
     if not isinstance(tasks, int | np.integer):
         return checks.task_weights(name, tasks, d)
     if checks.whole(name, tasks) > _MOST_TASKS:
-        raise ValueError(f"{name} must be at most {_MOST_TASKS}, a policy for each, got {tasks}")
+        raise ValueError(f"{name} must be at most {_MOST_TASKS}, the largest number of policies, got {tasks}")
     count, rng = int(tasks), np.random.default_rng(seed)
     own = None if of_its_own is None else of_its_own(count, rng)
     if own is not None:

@@ -1,7 +1,7 @@
 """Sizes that the files of logs declare, checked against a limit before data are read.
 
 A file of a few megabytes may declare arrays of terabytes: compressed zeros, a column of equal numbers, a shape without
-data. Sizes are in bytes of 64-bit numbers, as a `Log` holds them in memory.
+data. A size is 8 bytes for each number, whatever the type in the file, because a `Log` holds 64-bit numbers.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any
 from rasf.files import HEAD_LIMIT, npy_memory
 
 _BYTES = 8  # bytes of a number
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy's; other methods unpack without a limit
-_MOST_DEPTH = 16  # of nested groups in an episode of a Minari dataset
-_MARK = b"PAR1"
+# the compression methods that numpy writes; zipfile unpacks others in steps of unlimited size
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_MOST_DEPTH = 16  # largest depth of nested groups in an episode of a Minari dataset
+_MARK = b"PAR1"  # the last bytes of a .parquet file
 
 
 class Refusal(ValueError):
@@ -46,7 +47,7 @@ def readable(path: object, kind: str) -> Iterator[None]:
 
 
 def check_size(what: object, declared: int, max_bytes: int) -> None:
-    """Refuse data that declare more bytes than the limit; `what` names them in the message."""
+    """Refuse data that declare more bytes than the limit; `what` names the data in the message."""
     if declared > max_bytes:
         raise Refusal(
             f"{what} declares {declared:,} bytes of numbers, more than max_bytes, {max_bytes:,}; give a larger "
@@ -120,7 +121,7 @@ def _sizes(node: Any, depth: int) -> Iterator[int]:
 
 
 def episode_memory(part: Any) -> int:
-    """Return the memory in bytes of an episode's arrays, which may be nested, as 64-bit numbers."""
+    """Return the memory in bytes that an episode's arrays, which may be nested, take as 64-bit numbers."""
     if isinstance(part, dict):
         return sum(map(episode_memory, part.values()))
     if isinstance(part, tuple):

@@ -2,8 +2,8 @@
 
 The counts of the log are a model (`rasf.tabular.model`), on which the return of a policy has an exact mean and
 variance. Intervals come from a bootstrap over episodes: the episodes are drawn again with replacement, and the same
-policy is evaluated on the model of each draw. An interval contains 95 % of the draws. The interval covers the sampling
-error, but not the error in states and actions with little or no data. `thin` is the share of time that the policy
+policy is evaluated on the model of each draw. An interval contains 95 % of the draws. It covers the sampling error, but
+not the error in states and actions with little or no data. `thin` is the share of time that the policy
 spends in such states.
 """
 
@@ -25,9 +25,9 @@ from rasf.tabular.counts import MOST_ENDINGS
 from rasf.tabular.model import ModelLearner
 from rasf.tabular.settings import ModelSettings
 
-FEW_TRIES = 10
+FEW_TRIES = 10  # a state counts in `thin` if the policy's action was tried fewer times there
 _LEVEL = 0.95
-_ENOUGH = 1e-10  # remaining discounted time at which the sum over time stops
+_ENOUGH = 1e-10  # the sum over time stops when the remaining discounted time is smaller
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class LoggedModel:
 
         Args:
             actions: Actions (S + 1,) of the policy; the last entry is the end of an episode.
-            w: Weights (d,), those of the learner's current task.
-            risk: The risk of the value.
+            w: Weights (d,), which must be those of the learner's current task.
+            risk: The risk that the estimate's `value` is computed with.
             best_source: Copied into the estimate. Default: none.
 
         Returns:
@@ -138,7 +138,7 @@ class LoggedModel:
 
 
 def _moments(mdp: FiniteMDP, actions: Ints, w: Floats, begins: Ints, times: Floats) -> tuple[float, float]:
-    """Return mean and variance of the return from the start states `begins`, which have the weights `times`."""
+    """Return mean and variance of the return from the start states `begins`, which occur `times` times."""
     mean, variance = feature_moments(mdp, mdp.rewards(w)[:, None], actions, None)
     first, spread = mean[begins, actions[begins], 0], variance[begins, actions[begins], 0, 0]
     weight = times / times.sum()
@@ -147,7 +147,7 @@ def _moments(mdp: FiniteMDP, actions: Ints, w: Floats, begins: Ints, times: Floa
 
 
 def _interval(found: Floats) -> Interval:
-    """Return an interval from the estimate of the log itself, which is first, and those of the bootstrap draws."""
+    """Return an interval; the first number is the log's own estimate, the others are those of the bootstrap draws."""
     if len(found) == 1:
         return Interval(float(found[0]), float("nan"), float("nan"))
     low, high = np.quantile(found[1:], [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])

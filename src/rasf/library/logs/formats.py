@@ -44,9 +44,10 @@ from rasf.library.logs import declared
 from rasf.library.logs.declared import Refusal, check_size, readable
 from rasf.library.logs.log import MAX_BYTES, Log, as_array, as_flags, as_floats, plain_description, whole_numbers
 
-_Step: TypeAlias = tuple[object, object, object, Info, object, bool, bool]  # arguments of `phi_caller`'s function
+# the arguments of the function that `phi_caller` returns
+_Step: TypeAlias = tuple[object, object, object, Info, object, bool, bool]
 _NAMES = {"obs", "actions", "phi", "next_obs", "terminated", "truncated", "episode", "failure"}
-_WIDE = ("obs", "next_obs", "phi")  # one column for each number
+_WIDE = ("obs", "next_obs", "phi")  # arrays whose rows have several numbers: a column of a .parquet file for each
 _ENVIRONMENT = "environment"
 _MINARI = "minari:"
 _LARGEST_ACTION = 2**31
@@ -175,7 +176,7 @@ def _listed(names: Iterable[object]) -> str:
 
 
 def _numbers(name: str, given: npt.ArrayLike) -> Floats:
-    """Convert observations to rows (N, n) of numbers."""
+    """Convert observations to an array (N, n) of numbers."""
     array = as_array(name, given)
     if array.dtype.kind not in "biuf" or array.ndim == 0:
         raise ValueError(f"{name} must be numbers (N, n), got {array.dtype} of shape {array.shape}")
@@ -183,7 +184,7 @@ def _numbers(name: str, given: npt.ArrayLike) -> Floats:
 
 
 def _episodes(given: npt.ArrayLike | None, ends: Bools) -> Ints:
-    """Return the number of each transition's episode (N,): as given, or increasing by one after every end."""
+    """Return the number of each transition's episode (N,): as given, or else how many episodes ended before."""
     if given is None:
         return np.concatenate([[0], np.cumsum(ends[:-1])]).astype(np.int64)[: len(ends)]
     episode = whole_numbers("episode", given, len(ends), _LARGEST_EPISODE)
@@ -265,7 +266,7 @@ def _from_path(path: Path, known: EnvironmentDescription | None, phi: Phi | None
     arrays = readers[path.suffix](path, max_bytes)
     try:
         own = _environment(arrays.pop(_ENVIRONMENT)) if _ENVIRONMENT in arrays else None
-        if own is not None:  # in files of `save`, observations are keys and actions count from 0
+        if own is not None:  # in files that `save` wrote, observations are encoded and actions count from 0
             return _with_keys(arrays, own)
         return from_arrays(arrays, known, phi)
     except _WRONG as error:
@@ -287,7 +288,7 @@ def _environment(held: np.ndarray) -> EnvironmentDescription:
 
 
 def _with_keys(arrays: Arrays, known: EnvironmentDescription) -> Log:
-    """Make a log from arrays whose observations are keys of an `Encoder` and whose actions count from 0."""
+    """Make a log from arrays whose observations are encoded as keys of an `Encoder` and whose actions count from 0."""
     keys = plain_description(Encoder(known.observations).size, known.n_actions, known.n_features)
     return replace(from_arrays(arrays, keys), environment=known)
 
@@ -336,13 +337,14 @@ def _parquet(path: Path, max_bytes: int) -> Arrays:
             schema, names = file.schema_arrow, file.schema_arrow.names
             _check_columns(path, (_column(name)[0] for name in names))
             for field in schema:
-                # equal values may be stored once, so text and lists have no limit on their unpacked size
+                # a file may store equal values once, so the unpacked size of text and lists is unknown before reading
                 if not (kinds.is_boolean(field.type) or kinds.is_integer(field.type) or kinds.is_floating(field.type)):
                     raise Refusal(
                         f"{path} is not a log: its column {field.name!r:.60} is {field.type!s:.60}, not numbers"
                     )
             check_size(path, declared.parquet_memory(file.metadata), max_bytes)
-            table = file.read(use_threads=False)  # one column at a time, since pages may be larger than declared
+            # without threads, one column at a time is unpacked: pages may be larger than declared
+            table = file.read(use_threads=False)
         columns = {name: table.column(name).to_numpy() for name in names}
         arrays: Arrays = {}
         for name in _WIDE:
@@ -410,7 +412,7 @@ def _minari_dataset(name: str) -> Any:
         raise ValueError(f"{_MINARI}{name} needs Minari to be read; install rasf[minari]") from None
     try:
         return minari.load_dataset(name)
-    except Exception as error:  # Minari asserts, and its metadata may hold anything
+    except Exception as error:  # Minari raises many kinds of errors: it asserts, and metadata may hold anything
         said = " ".join(str(error).split())[:120] or type(error).__name__
         raise ValueError(f"{name} cannot be read as a Minari dataset on this machine: {said}") from None
 
@@ -463,7 +465,7 @@ def _episodes_of(dataset: Any, max_bytes: int) -> Iterator[Any]:
 
 
 def _step_of(episode: Any, t: int) -> _Step:
-    """Return step t of an episode as arguments of `phi_caller`'s function."""
+    """Return step t of an episode as arguments of the function that `phi_caller` returns."""
     obs, after = (_at(episode.observations, index) for index in (t, t + 1))
     said = {name: _at(part, t + 1) for name, part in (episode.infos or {}).items()}
     ends = bool(episode.terminations[t]), bool(episode.truncations[t])

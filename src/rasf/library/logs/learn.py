@@ -1,4 +1,4 @@
-"""`learn_from`: a library from a log, without an environment."""
+"""`learn_from` makes a library from a log, without an environment."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def learn_from(
             actions with the most tries are kept. Default: 5.
         resamples: Number of bootstrap draws of the episodes, for the intervals of the predictions; 0 for none.
             Default: 100.
-        max_bytes: Limit for the memory that the numbers of a file, or the tables made from a log, take. A log that
-            needs more is refused before it is read, or before tables are made. Default: 1 GiB.
+        max_bytes: Limit in bytes for the memory of the numbers of a file, and for the memory of the tables made from a
+            log. A log that needs more is refused before it is read, or before tables are made. Default: 1 GiB.
         **settings: Settings of `rasf-model`; see `rasf.ModelSettings`.
 
     Returns:

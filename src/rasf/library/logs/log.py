@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import Environment, Phi
 
 MAX_BYTES = 2**30  # default limit for the size that a file of a log declares
-_RECUR = 1.1  # mean visits of a state, below which a table cannot learn
+_RECUR = 1.1  # smallest mean number of visits of a state with which a table can learn
 _LARGEST_PHI = 1e100  # larger features would overflow in variances
 _FEW = 100  # logs with fewer steps are not checked for recurring states
 
@@ -86,8 +86,8 @@ class Log:
         holes = np.flatnonzero(~ends[:-1] & (self.next_obs[:-1] != self.obs[1:]).any(axis=1))
         if len(holes):
             raise ValueError(
-                f"next_obs must be the obs of the next row within an episode; after row {holes[0]} of the log, in "
-                f"episode {self.episode[holes[0]]}, it is not; mark a gap as truncated or as another episode"
+                f"next_obs must be the obs of the next row within an episode, but row {holes[0]} of the log, in "
+                f"episode {self.episode[holes[0]]}, has another next_obs; mark a gap as truncated or as another episode"
             )
 
     def __len__(self) -> int:
@@ -122,8 +122,8 @@ class Log:
             env: The id of the environment that the log must come from, or an environment. Default: the environment that
                 the log names, if any.
             phi: `phi(obs, action, next_obs, info)` gives the features (d,), for a log without features. Default: none.
-            max_bytes: Limit for the memory that the numbers of a file take. A larger file is refused before it is read.
-                Reading takes a few times this memory for a moment. Default: 1 GiB.
+            max_bytes: Limit in bytes for the memory of the numbers of a file. A file that needs more is refused before
+                it is read. Reading takes a few times this memory for a moment. Default: 1 GiB.
 
         Returns:
             The log.
@@ -218,7 +218,7 @@ class Coverage:
         episodes: Number of episodes.
         states: Number of distinct states.
         once: Number of states with exactly one recorded action.
-        never_left: Number of states without a recorded action, at the end of an episode.
+        never_left: Number of states without a recorded action, which occur only at the end of an episode.
         untried: Share of state-action pairs that were never tried, among states with a recorded action.
         tried_once: Share of state-action pairs that were tried once, among states with a recorded action.
         most_tries: Largest number of tries of a state-action pair.
@@ -236,13 +236,13 @@ class Coverage:
     def __str__(self) -> str:
         return (
             f"the log has {self.steps:,} steps in {self.episodes:,} episodes and {self.states:,} states, {self.once:,} "
-            f"of them visited once and {self.never_left:,} never left; of the actions in visited states "
-            f"{self.untried:.0%} were never tried and {self.tried_once:.0%} once"
+            f"of them with one recorded action and {self.never_left:,} with none; of all actions in the states with a "
+            f"recorded action, {self.untried:.0%} were never tried and {self.tried_once:.0%} were tried once"
         )
 
 
 def plain_description(n: int, actions: int, features: int, first_action: int = 0) -> EnvironmentDescription:
-    """Describe an environment of which only arrays are known.
+    """Describe an environment of which only a log's arrays are known.
 
     Args:
         n: Size of an observation, whose numbers have no bounds.

@@ -25,7 +25,7 @@ from rasf.tabular.settings import ModelSettings
 from rasf.tabular.stretch import TaskOutcome
 from rasf.transfer import packed_indices
 
-_EXPLORATION = 6  # the stream of random numbers for exploration
+_EXPLORATION = 6  # part of the seed of the random numbers for exploration
 
 
 def train_model(training: Training, settings: ModelSettings) -> list[Trained]:
@@ -41,11 +41,11 @@ def train_model(training: Training, settings: ModelSettings) -> list[Trained]:
     learner = ModelLearner(training.world.n_features, training.world.n_actions, settings, training.seed)
     adapter = _ModelAdapter(learner, training.risks)
     stretches, keys = run_tasks(training, adapter, {"learner": learner, "met": adapter}, _EXPLORATION)
-    entries = f"on entries {list(learner.numbers)}" if learner.numbers else "on no entry"
+    entries = f"on entries {list(learner.numbers)}, counted from 0," if learner.numbers else "on no entry"
     work = f"{learner.planning_seconds:.1f} s, {learner.backups / max(learner.steps, 1):.1f} backups a step"
     training.notes.append(
         f"the model has {learner.states} states after {learner.steps} steps; failures depend {entries} of an "
-        f"observation (from 0); planning took {work}"
+        f"observation; planning took {work}"
     )
     found = []
     for r, risk in enumerate(training.risks):
@@ -124,8 +124,8 @@ def evaluated(
         risk: The risk that all policies are planned for.
         least_tries: Actions with fewer tries in a state are excluded there. If no action of the state has so many
             tries, the most tried ones are kept. Default: 1.
-        look: Function that is called for each policy with its weights (d,) and actions (S + 1,); the learner's current
-            task then has these weights. Default: None.
+        look: Function that is called for each policy with its weights (d,) and actions (S + 1,). At this call, the
+            learner's current task has these weights. Default: None.
 
     Returns:
         The policies with their psi and Sigma on the model.

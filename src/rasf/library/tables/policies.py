@@ -7,15 +7,16 @@ Observations are vectors (n,), made by an `Encoder`. States and actions without 
 
 - A state that no learner visited: mean 0, std 0 and value risk.moments(0, 0) for every policy and action, so that `act`
   returns action 0. `seen` is False.
-- A visited state where nothing was learned (an episode was truncated there): the initial noise of the tables, as in the
-  learner's own GPI. `seen` is False, unless the tables were initialised without noise: then this case is not detected.
-- A policy that has learned nothing for an action in a state that its learner visited: the initial noise, as in the
-  learner's own GPI. A policy that was planned on a model is excluded instead, as in the next case.
+- A visited state where nothing was learned (an episode was truncated there): scored with the initial noise of the
+  tables, as in the learner's own GPI. `seen` is False, unless the tables were initialised without noise: then this case
+  is not detected.
+- A policy that has learned nothing for an action in a state that its learner visited: scored with the initial
+  noise, as in the learner's own GPI. A policy that was planned on a model is excluded instead, as in the next case.
 - A policy whose learner never visited a state that is known to another learner of a merged library: excluded from GPI,
   with value -inf, mean 0, std nan.
 
-If Sigma was not learned, the std is nan and only neutral risks are accepted. `act` caches the greedy
-actions of the last 16 (w, risk), so that a state is scored once for each pair.
+If Sigma was not learned, the std is nan and only neutral risks are accepted. `act` caches the greedy actions of the
+last 16 pairs (w, risk), so that a state is scored once for each pair.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ from rasf.tabular.learner import SuccessorLearner
 from rasf.tabular.table import SigmaForm
 from rasf.transfer import packed_weights
 
-_REMEMBERED = 16  # (w, risk) whose greedy actions are cached
-_STATES_AT_ONCE = 4096  # states in one batch, for risks that are not compiled
-_MOST_POLICIES = 2**15 - 1  # policies in one group; their numbers have 16 bits
-_LARGEST = 2**15  # actions or features; 1 + an action is cached in 16 bits
+_REMEMBERED = 16  # number of pairs (w, risk) whose greedy actions are cached
+_STATES_AT_ONCE = 4096  # states that are scored in one batch, for risks that compiled code cannot score
+_MOST_POLICIES = 2**15 - 1  # largest number of policies in a group, because they are numbered in 16 bits
+_LARGEST = 2**15  # largest number of actions and of features; 1 + an action is cached in 16 bits
 
 
 class TablePolicies:
@@ -59,7 +60,9 @@ class TablePolicies:
         self._keys, self._frozen = _uniform(keys), Frozen(*map(_uniform, frozen))
         self._index, _ = make_index(self._keys)
         if len(self._index.bits) < len(keys):
-            raise ValueError(f"keys must be distinct, got {len(keys) - len(self._index.bits)} repeated of {len(keys)}")
+            raise ValueError(
+                f"keys must be distinct, got {len(keys) - len(self._index.bits)} repeated among {len(keys)}"
+            )
         self._learned = np.zeros(len(keys), np.bool_)
         kernels.mark_learned(self._frozen, n_actions, n_features, self._learned)
         self._tasks: dict[tuple[bytes, Risk], PreparedTask] = {}
@@ -172,7 +175,7 @@ class TablePolicies:
         return {"gamma": self.gamma}
 
     def check(self, risk: Risk) -> None:
-        """Raise ValueError if a risk needs more than mean and variance, or without Sigma if it is not neutral."""
+        """Raise ValueError if a risk needs more than mean and variance, or needs Sigma and Sigma was not learned."""
         check_acting(self.law_kind, risk, covariance=self.sigma is not SigmaForm.NONE)
 
     def scores(self, obs: np.ndarray, w: Floats, risk: Risk) -> Scores:
@@ -189,7 +192,7 @@ class TablePolicies:
         return Scores(values, mean, std, self._is_learned(state))
 
     def laws(self, obs: np.ndarray, w: Floats) -> None:
-        """Return None, since tables hold mean and covariance only."""
+        """Return None: tables hold mean and covariance, but no distribution."""
 
     def seen(self, obs: np.ndarray) -> Bools:
         """Return at which observations (B,) something was learned."""
@@ -258,7 +261,7 @@ class TablePolicies:
         )
 
     def find_actions(self, task: PreparedTask, risk: Risk, state: Ints) -> None:
-        """Write the greedy actions of some states into a task; the values are those of `risk.moments`."""
+        """Find the greedy actions of some states by the values of `risk.moments`, and store them in the task."""
         frozen, A = self._frozen, self.n_actions
         for begin in range(0, len(state), _STATES_AT_ONCE):
             some = state[begin : begin + _STATES_AT_ONCE]
@@ -288,7 +291,7 @@ class TablePolicies:
         }
 
     def _rows(self, obs: np.ndarray) -> Floats:
-        """Check the shape, since compiled code does not check bounds."""
+        """Return observations (B, n) as float64; compiled code does not check bounds, so the shape is checked here."""
         if obs.ndim != 2 or obs.shape[1] != self.n_inputs:
             raise ValueError(f"obs must have shape (B, {self.n_inputs}), numbers of B observations, got {obs.shape}")
         return np.ascontiguousarray(obs, np.float64)
@@ -316,7 +319,7 @@ def _uniform(array: np.ndarray) -> np.ndarray:
 
 
 def _check_arrays(keys: Floats, frozen: Frozen, A: int, d: int, sigma: SigmaForm) -> None:
-    """Check shapes, types, offsets and ranges of all arrays, since compiled code does not check bounds."""
+    """Check shapes, types, offsets and ranges of all arrays, because compiled code does not check bounds."""
     if not (1 <= A <= _LARGEST and 1 <= d <= _LARGEST):
         raise ValueError(f"actions and features must be 1 to {_LARGEST} each, got {A} and {d}")
     if keys.dtype != np.float64 or keys.ndim != 2 or keys.shape[1] < 1:
@@ -371,7 +374,7 @@ def _check_offsets(name: str, offsets: Ints, end: int, strictly: bool) -> None:
 
 
 def _rise_within(low: Ints, high: Ints, offsets: Ints) -> bool:
-    """Return whether every interval low[i] .. high[i] lies above the one before it, in each range of the offsets."""
+    """Return whether in each range of the offsets every interval low[i] .. high[i] lies above the one before it."""
     begins = np.zeros(len(low), np.bool_)
     begins[offsets[:-1][np.diff(offsets) > 0]] = True
     return bool((begins[1:] | (low[1:] > high[:-1])).all())

@@ -24,7 +24,7 @@ from rasf.tabular.learner import SuccessorLearner
 from rasf.tabular.settings import TableSettings
 from rasf.tabular.stretch import TaskOutcome, outcome
 
-_EXPLORATION = 5  # the stream of random numbers for exploration
+_EXPLORATION = 5  # part of the seed of the random numbers for exploration
 
 
 def run_tasks(
@@ -36,7 +36,7 @@ def run_tasks(
         training: World, tasks, risks, checkpoint and reports.
         learner: Learns from every step.
         parts: Parts of the learner to store in checkpoints, by name.
-        stream: Stream of the random numbers for exploration.
+        stream: Part of the seed of the random numbers for exploration.
 
     Returns:
         Rewards, failures and weights of all stretches, and the observations (S, n) of the learner's rows.
@@ -97,18 +97,18 @@ def train_tables(training: Training, settings: TableSettings) -> list[Trained]:
     stretches, keys = run_tasks(training, _ParallelLearners(learners), {"learners": learners}, _EXPLORATION)
     found = []
     for r, learner in enumerate(learners):
-        begun = learner.task + 1  # also for a risk whose policies have not acted, as all learn from every step
+        begun = learner.task + 1  # the same for all risks, since the policies of all risks learn from every step
         history = {"return": np.nan_to_num(stretches.total[r, :begun]), "failures": stretches.failures[r, :begun]}
         found.append(Trained(TablePolicies.from_learner(learner, keys), learner.memory.w[:begun].copy(), history))
     return found
 
 
 class _ParallelLearners:
-    """Learners for several risks, on the same rows."""
+    """One learner for each risk; equal rows of all learners stand for the same state."""
 
     def __init__(self, learners: Sequence[SuccessorLearner]) -> None:
         self._learners, self.leader = learners, 0
-        self._chosen: list[tuple[int, int, int]] = []  # for every learner: action, selected policy, its slot
+        self._chosen: list[tuple[int, int, int]] = []  # for every learner the result of `choose`
 
     @property
     def weights(self) -> Floats:

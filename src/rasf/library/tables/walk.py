@@ -26,10 +26,10 @@ from rasf.risk import Risk
 from rasf.tabular.stretch import TaskOutcome
 from rasf.transfer import gpi_actions
 
-# step, sum of rewards, failures, further values -> whether to stop
+# a report: (step, sum of rewards, failures, further values) -> whether to stop
 Show = Callable[[int, float, float, Mapping[str, float]], bool]
 _SHOWN_EVERY = 500  # steps between two reports
-_LOOKING = 43  # the stream of random numbers for evaluations of the greedy policy
+_LOOKING = 43  # part of the seed of the random numbers for evaluations of the greedy policy
 
 
 class TableLearner(Protocol):
@@ -124,7 +124,7 @@ class Walk:
         self.keys: list[Floats] = []
 
     def __call__(self, task: int, r: int, show: Show) -> bool:
-        """Learn a task from a reset on, while the policy of risk r acts; return whether `show` stopped it."""
+        """Learn one stretch, which begins with a reset; the policy of risk r acts. Return whether `show` stopped it."""
         env, learner, training = self._env, self._learner, self._training
         tasks, w, steps, check = len(training.tasks), training.tasks[task], self._shares[r], training.greedy
         if self._step:  # a checkpoint was restored, and the environment with it
@@ -154,7 +154,7 @@ class Walk:
                     return True
             self._step = step
             if step < steps:
-                training.checkpoint.tick()  # the state is consistent here
+                training.checkpoint.tick()  # between two steps, all parts of the state agree
         self._walked, self._step = self._walked + steps, 0
         return False
 

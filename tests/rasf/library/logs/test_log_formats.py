@@ -108,7 +108,10 @@ def test_features_may_come_from_a_function():
         ({"episode": np.full(6, 2**63, np.uint64)}, "episode must be 6 whole"),
         ({"episode": np.zeros(5)}, "episode must be 6 whole"),
         ({"terminated": np.array([0, 2, 0, 0, 0, 0])}, "terminated must be 6 flags"),
-        ({"next_obs": np.array([[1], [7], [9], [1], [2], [3]])}, "after row 1 of the log, in episode 0, it is not"),
+        (
+            {"next_obs": np.array([[1], [7], [9], [1], [2], [3]])},
+            "row 1 of the log, in episode 0, has another next_obs",
+        ),
         ({"episode": np.array([0, 0, 0, 1, 0, 0])}, "other steps interrupt episode 0"),
         ({"episode": np.array([0, 0, 0, 0, 0, 0])}, "no steps after its end; row 2 ends episode 0"),
         ({"episode": np.array([0, 0, 0.5, 1, 1, 1])}, "episode must be 6 whole"),
