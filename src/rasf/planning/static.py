@@ -34,7 +34,7 @@ every b,
 two actions have close scores. It has the guarantee of GPI with approximate scores, whose error is the slope of u times
 the spacing of the levels.
 
-For entropic utility u is exponential, so the accrued return enters as a factor, and choices do not depend on the excess.
+For entropic utility u is exponential, so the accrued return is only a factor, and choices do not depend on the excess.
 If there are too many accrued returns, the policy and all utilities are still exact, and only the return distribution is
 on a grid.
 """
