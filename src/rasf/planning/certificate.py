@@ -7,9 +7,9 @@ If the utilities of the sources have errors of at most eps, GPI satisfies, at de
 
 where r is the reward of the task and r_i that of source i. Theorem 2 holds for sources that are optimal for their own
 tasks at the same beta. For discounted returns n - h becomes 1 / (1 - gamma), the theorems hold for GPI that knows the
-discount so far, z = gamma^k, and utilities are divided by z. At gamma = 1 without a horizon both bounds are infinite,
-unless the errors are 0 and from every state the GPI policy ends with probability one or has utility inf. (If actions
-tie, the GPI policy can stay for ever in a loop that has the same utility as leaving the loop.)
+discount so far, z = gamma^k, and utilities are divided by z. At gamma = 1 without a horizon, a bound is 0 if its errors
+are 0 and from every state the GPI policy ends with probability one or has utility inf. Otherwise it is infinite. (If
+actions tie, the GPI policy can stay for ever in a loop that has the same utility as leaving the loop.)
 
 At gamma = 1 without a horizon utilities may be inf. A policy that always takes an action of utility inf may itself have
 a lower utility. So in states where sources have utility inf, GPI takes the action of the first such source. Then GPI
@@ -57,11 +57,12 @@ class Certificate:
         epsilon: The largest error of the scores.
         delta_r: The largest difference of rewards between the task and the nearest task of a source.
         source_bound: The bound of Theorem 1.
-        optimality_bound: The bound of Theorem 2; infinite if no source is a `Plan` for the same risk and setting.
+        optimality_bound: The bound of Theorem 2; infinite if no source is a `Plan` for the same risk, horizon and
+            gamma.
         source_gap: The largest difference between the utilities of the best source and of the GPI policy.
         optimality_gap: The largest difference between the optimal utility and that of the GPI policy.
         policy: The GPI policy.
-        source: The selected source policies.
+        source: The indices of the selected source policies, in the shape of `policy`.
         source_utilities: The exact utilities (m, ..) of m sources; nan where a total reward has no mean.
     """
 
@@ -107,9 +108,9 @@ def certificate(
     Args:
         mdp: The dynamics and features.
         sources: Plans of any tasks, or policies as for `evaluate_policy`.
-        w: The task (d,).
+        w: The weights of the task (d,).
         risk: The entropic utility that scores the sources.
-        horizon: The number of decisions. Default: none, for gamma below 1 or an MDP with terminal states.
+        horizon: The number of decisions. Default: none, which needs gamma below 1 or an MDP with terminal states.
         scores: The approximate utilities by which GPI acts, of the shape of `source_utilities`: for m sources (m, S,
             A), with a horizon (m, n, S, A), for discounted returns (m, K + 1, S, A). Default: the exact utilities.
         epsilon: The largest error of the scores. If the given value is below the true error, `holds` may be False.
@@ -190,7 +191,7 @@ def _chosen_from(utilities: Floats) -> Floats:
 
 
 def _earning_infinity(choice: Choice, scores: Floats, policies: Ints) -> Choice:
-    """Return a choice that takes the action of the first source policy (K, S) with score inf, where there is one."""
+    """Return the choice; where source policies (m, S) have score inf, take the action of the first of these."""
     states = np.arange(scores.shape[1])
     infinite = scores[np.arange(len(scores))[:, None], states, policies] == np.inf
     some, first = infinite.any(axis=0), infinite.argmax(axis=0)
@@ -207,12 +208,15 @@ def _remaining_steps(mdp: FiniteMDP, horizon: int | None, powers: int) -> Floats
 
 
 def _product(steps: Floats, error: float, certain: bool) -> Floats:
-    """Return steps x error; for an error of 0, 0 if the policy is `certain` to end or has utility inf, else inf."""
+    """Return steps x error; for an error of 0, return 0 if `certain`, else inf.
+
+    `certain` is whether from every state the GPI policy ends with probability one or has utility inf.
+    """
     return np.zeros_like(steps) if error == 0 and certain else steps * (error or np.inf)
 
 
 def _largest_gap(wanted: Floats, attained: Floats) -> Floats:
-    """Return max over (s, a) of wanted - attained; equal infinities have no gap, and -inf is always attained."""
+    """Return max over (s, a) of wanted - attained; the gap is 0 for equal infinities and for wanted = -inf."""
     gap = np.subtract(wanted, attained, out=np.zeros_like(wanted), where=(wanted != attained) & (wanted > -np.inf))
     return gap.max(axis=(-2, -1))
 
@@ -220,7 +224,7 @@ def _largest_gap(wanted: Floats, attained: Floats) -> Floats:
 def _nearest_task(
     mdp: FiniteMDP, sources: Sequence[Plan | npt.ArrayLike], w: npt.ArrayLike, risk: Entropic, horizon: int | None
 ) -> float:
-    """Return delta_r over the sources that are plans for the same risk and setting; inf without such a source."""
+    """Return delta_r over the sources that are plans for the same risk, horizon and gamma; inf if there are none."""
     target = mdp.task(w)
     distances = [
         float(np.abs(mdp.phi @ (target - source.w)).max(initial=0.0))

@@ -1,21 +1,22 @@
-"""Discounted problems, gamma < 1. Three different objects are computed:
+"""Discounted problems, gamma < 1. With U_beta the entropic utility, three different objects are computed:
 
 1. The stationary fixed point of the nested recursion Q = U_beta[r + gamma Q'], at beta = 0 the ordinary value
    (`nested`).
 2. U_beta of a policy's discounted return (`augmented`).
-3. The largest such U_beta over all policies that know the discount so far, z = gamma^k (`augmented`).
+3. The largest such U_beta over all policies that know the discount after k decisions, z = gamma^k (`augmented`).
 
-For 2 and 3 the utility on the augmented MDP (s, z) is J(s, a, z) = z q_k(s, a), where
+For 2 and 3 the utility in the augmented MDP, with states (s, z), is J(s, a, z) = z q_k(s, a), where
 
     q_k(s, a) = U_{beta gamma^k}[r + gamma q_{k+1}(s', pi_{k+1}(s'))].
 
-The parameter beta gamma^k vanishes as k grows, so the sweep starts from the risk-neutral fixed point at k = K. The
-error at k = 0 is at most |beta| gamma^{2K} range^2 / 8 (Hoeffding), where range is the range of the discounted return.
+The parameter beta gamma^k vanishes as k grows, so the backward sweep starts from the risk-neutral fixed point at k = K.
+The error at k = 0 is at most |beta| gamma^{2K} range^2 / 8 (Hoeffding), where range is the range of the discounted
+return.
 
-The operator T of 1 is monotone, and T(v + c) = Tv + gamma c for a constant c. So if the changes of one sweep v -> Tv
-lie between lo and hi, the fixed point lies in Tv + gamma / (1 - gamma) [lo, hi]. The middle of this interval is
-returned, and half its width is a proven bound on the error. This needs far fewer sweeps than iterating until the
-changes vanish.
+The Bellman operator T of the recursion in 1 is monotone, and T(v + c) = Tv + gamma c for a constant c. So if the
+changes of one sweep v -> Tv lie between lo and hi, the fixed point lies in Tv + gamma / (1 - gamma) [lo, hi]. The
+middle of this interval is returned, and half its width is a proven bound on the error. This needs far fewer sweeps than
+iterating until the changes vanish.
 """
 
 from __future__ import annotations
@@ -31,12 +32,15 @@ from rasf.planning import kernels
 from rasf.planning.bellman import Backup, follow, sweep_back
 
 Step = Callable[[Floats], Floats]
-_LARGEST_EXPONENT = 600.0  # exp stays normal in float64
+_LARGEST_EXPONENT = 600.0  # exp(600) and exp(-600) are normal float64 numbers
 _EPS = float(np.finfo(np.float64).eps)
 
 
 def nested(backup: Backup, beta: float, policy: Ints | None, tolerance: float) -> tuple[Floats, float, int]:
-    """Return values (S,) of the nested recursion, optimal or of `policy` (S,), an error bound, and how many sweeps."""
+    """Return values (S,) of the nested recursion, a bound on their error, and the number of sweeps.
+
+    The values are those of `policy` (S,), or the optimal values if `policy` is None.
+    """
     gamma, mdp = backup.mdp.gamma, backup.mdp
     low, high = backup.reward_range
     rounding = 8 * _EPS * max(abs(low), abs(high), high - low) / (1 - gamma) ** 2
@@ -84,10 +88,13 @@ def _linear_step(backup: Backup) -> Step:
 
 
 def _exponential_step(backup: Backup, beta: float) -> Step:
-    """Return the entropic step by exp(beta Q) = sum p exp(beta r) exp(beta gamma v), one exp and one log per state."""
+    """Return the entropic step, computed by exp(beta Q) = sum p exp(beta r) exp(beta gamma v).
+
+    With exp(beta r) computed once, a step takes only one exp and one log for each state.
+    """
     mdp = backup.mdp
     low, high = backup.reward_range
-    # keeps exponents at or below zero
+    # this shift keeps exponents at or below zero
     shift = low if beta < 0 else high
     weight = mdp.probability * np.exp(beta * (backup.rewards - shift))
     none = np.zeros(mdp.n_states * mdp.n_actions)
@@ -114,14 +121,14 @@ def truncation_depth(backup: Backup, beta: float, tolerance: float) -> int:
     depth = math.log(max(tolerance / worst, math.ulp(0.0))) / (2 * math.log(backup.mdp.gamma))
     if depth > MOST_DECISIONS:
         raise ValueError(
-            f"gamma = {backup.mdp.gamma!r} is too near 1 for Entropic without a horizon: {depth:.2g} decisions; "
-            "use a horizon, a larger tolerance, or gamma = 1 with terminal states"
+            f"gamma = {backup.mdp.gamma!r} is too near 1 for Entropic without a horizon: {depth:.2g} decisions "
+            "are needed; use a horizon, a larger tolerance, or gamma = 1 with terminal states"
         )
     return math.ceil(depth)
 
 
 def truncation_error(backup: Backup, beta: float, depth: int) -> float:
-    """Return |beta| gamma^{2K} range^2 / 8 at depth K."""
+    """Return the bound |beta| gamma^{2K} range^2 / 8 on the error of a sweep that starts at k = K, the depth."""
     low, high = backup.reward_range
     spread = (high - low) / (1 - backup.mdp.gamma)
     return abs(beta) * backup.mdp.gamma ** (2 * depth) * spread**2 / 8
@@ -135,9 +142,9 @@ def augmented(
     Args:
         backup: The backup of the task.
         beta: The parameter of the utility.
-        policy: Actions (S,) for every k, or (K' + 1, S), whose last row is repeated; None to compute the
+        policy: Actions (S,) for every k, or (K' + 1, S), whose last row applies to all later k; None to compute the
             optimal policy.
-        tolerance: The largest error.
+        tolerance: The largest error of the utilities.
         all_tables: Return all tables. Default: False, which returns q_0 alone.
         depth: A lower bound on K. Default: 0.
 

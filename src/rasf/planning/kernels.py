@@ -22,7 +22,7 @@ from rasf.compiled import compiled, compiled_twice
 from rasf.mdp import FiniteMDP
 from rasf.transfer import preferred
 
-# Below this spread, mean + (beta / 2) variance equals the utility to rounding.
+# Below this value of |beta| (largest - smallest), mean + (beta / 2) variance equals the utility to rounding.
 _TINY_SPREAD = 1e-8
 _PARALLEL_TRANSITIONS = 100_000
 # Numba's fallback thread pool aborts when two Python threads enter a parallel kernel at once.
@@ -30,7 +30,7 @@ _PARALLEL_LOCK = threading.Lock()
 
 
 class _Moves(NamedTuple):
-    """Stored transitions; those of state s and action a are indptr[row] to indptr[row + 1] - 1 for row = s A + a."""
+    """Stored transitions; those of row = s A + a (state s, action a) are indptr[row] to indptr[row + 1] - 1."""
 
     indptr: Ints
     successor: Ints
@@ -49,7 +49,7 @@ def backup(mdp: FiniteMDP, reward: Floats, value: Floats, beta: float, gamma: fl
 
 
 def best_linear(mdp: FiniteMDP, weight: Floats, offset: Floats, x: Floats, scale: float, smallest: bool) -> Floats:
-    """Return the largest (or smallest) over actions of offset[row] + scale sum_k weight[k] x[successor[k]], (S,).
+    """Return, for each state, max (or min) over actions of offset[row] + scale sum_k weight[k] x[successor[k]], (S,).
 
     This is a neutral backup, or the part of an entropic one between exp and log, in one pass over the transitions.
     """
@@ -78,7 +78,7 @@ def _utility(
     beta: float,
     gamma: float,
 ) -> float:
-    """Return U_beta of one row, where values may be infinite, by the three forms of `risk.entropic`."""
+    """Return U_beta of one row, where values may be infinite, by the three formulas of `rasf.risk.entropic`."""
     if begin == end:
         return 0.0
     mean, low, high = 0.0, np.inf, -np.inf
@@ -149,7 +149,7 @@ def excess_step(mdp: FiniteMDP, gain: Floats, grids: Grids, value: Floats, follo
         grids: The grids of the excess.
         value: Values (S, L, I + 1) after the step, for S states, L levels and I sources. The last column is the value
             of the GPI policy, which takes the action with the best value of any source.
-        followed: Actions (I, S) of the sources; -1 if a source takes the action of the GPI policy.
+        followed: Actions (I, S) of the sources; -1 stands for the action of the GPI policy.
         policy: An array (S, L), to which the actions of the GPI policy are written.
 
     Returns:
@@ -164,19 +164,20 @@ def excess_step(mdp: FiniteMDP, gain: Floats, grids: Grids, value: Floats, follo
 def excess_moments(mdp: FiniteMDP, gain: Floats, grids: Grids, moments: Floats, policy: Ints) -> Floats:
     """Return the moments (S, L, 3) of states and levels after a step under a policy (S, L).
 
-    The moments are the probability of a state and level, and the integrals of N and N^2 over this event, where N is the
-    excess on the grid minus the true excess.
+    Let N be the excess on the grid minus the true excess. The moments of a state and level are their probability p,
+    p E[N] and p E[N^2], where the expectations are given this state and level.
     """
     after = np.zeros_like(moments)
-    _excess_moments(_moves(mdp), gain, grids, moments, policy.astype(np.int64), after)  # one type to compile for
+    actions = policy.astype(np.int64)  # always the same type, so that numba compiles once
+    _excess_moments(_moves(mdp), gain, grids, moments, actions, after)
     return after
 
 
 @compiled()
 def _add_between(value: Floats, p: float, offset: float, ratio: float, total: Floats) -> None:
-    """Add p times the values (L, I), interpolated at offset + ratio level, to the total (L, I) of every level.
+    """To the total (L, I) of each level, add p times the values (L, I), interpolated at offset + ratio level.
 
-    The loop is by level, so that memory is read in order.
+    The outer loop is over levels, so that memory is read in order.
     """
     levels, several = value.shape
     for level in range(levels):
@@ -199,7 +200,7 @@ def _excess_step(
         q = np.zeros((n_actions, levels, several))
         for a in range(n_actions):
             row = s * n_actions + a
-            if indptr[row] == indptr[row + 1]:  # a terminal state: nothing changes
+            if indptr[row] == indptr[row + 1]:  # a terminal state keeps the excess, but the grid changes
                 _add_between(
                     value[s], 1.0, (low[s] - next_low[s]) / next_spacing[s], spacing[s] / next_spacing[s], q[a]
                 )
@@ -224,7 +225,7 @@ def _excess_step(
 def _place(
     mass: float, first: float, second: float, x: float, low: float, spacing: float, to: int, after: Floats
 ) -> None:
-    """Split the moments of an excess x between the two neighbouring levels of state `to`, which keeps the mean."""
+    """Split the moments of an excess x between the two neighbouring levels of state `to`, so that its mean is kept."""
     levels = after.shape[1]
     at = min(max((x - low) / spacing, 0.0), levels - 1.0)
     below = min(int(at), levels - 2)

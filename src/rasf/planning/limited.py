@@ -5,10 +5,10 @@
 A mixture draws one of its policies at the start and follows it. For m limits the optimum is in general a mixture of up
 to m + 1 policies. The mixture is found by column generation. A linear programme mixes the policies found so far, which
 are its columns, and gives a price for each limit. The best policy at these prices becomes the next column. The search
-ends when its return and costs equal those of a column. `limited_gpi` computes new policies by GPI over its sources. The
-sources are columns from the start, so the result is never below the best mixture of the sources that keeps the limits
-(docs/theory.md). `plan_limited` computes new policies by `plan`, so that the result is the optimum of the constrained
-MDP.
+ends when the return and costs of this policy equal those of a column. `limited_gpi` computes new policies by GPI over
+its sources. The sources are columns from the start, so the result is never below the best mixture of the sources that
+keeps the limits (docs/theory.md). `plan_limited` computes new policies by `plan`, so that the result is the optimum of
+the constrained MDP.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LimitedPlan:
     Attributes:
         value: The expected return for w.
         costs: The expected sums (m,) of the limited features.
-        prices: The return that one more unit of each limit would give (m,); 0 for a limit that does not bind.
+        prices: The additional return for one more unit of each limit (m,); 0 for a limit that does not bind.
         policies: The policies of the mixture, (S,) or (horizon, S) each.
         probabilities: The probability of each policy.
         sources: For each of I sources, its return and its sums of the m limited features (I, 1 + m).
@@ -72,15 +72,18 @@ def limited_gpi(
     start: int,
     horizon: int | None = None,
 ) -> LimitedPlan:
-    """Compute the best mixture, within limits, of source policies and of GPI policies for any prices of the limits.
+    """Compute the best mixture of source policies and GPI policies within limits.
+
+    The GPI policies are for w less a price for each limited feature; the search tries several prices.
 
     Args:
         mdp: The dynamics and features.
         policies: The source policies, each as for `successor_moments`.
-        w: The task (d,).
+        w: The weights of the task (d,).
         limits: {feature's index: largest expected sum or `Limit`}. Sums are discounted by the MDP's gamma.
         start: The start state.
-        horizon: The number of decisions. Default: none, for gamma below 1 or policies that end with probability one.
+        horizon: The number of decisions. Default: none, which needs gamma below 1 or policies that end with
+            probability one.
 
     Returns:
         The mixture. If no mixture keeps the limits, the one that exceeds them least.
@@ -110,10 +113,10 @@ def plan_limited(
 
     Args:
         mdp: The dynamics and features.
-        w: The task (d,).
+        w: The weights of the task (d,).
         limits: {feature's index: largest expected sum or `Limit`}. Sums are discounted by the MDP's gamma.
         start: The start state.
-        horizon: The number of decisions. Default: none, for gamma below 1 or an MDP with terminal states.
+        horizon: The number of decisions. Default: none, which needs gamma below 1 or an MDP with terminal states.
 
     Returns:
         The mixture. If no mixture keeps the limits, the one that exceeds them least.
@@ -207,7 +210,8 @@ class _Columns:
         """Return the best mixture within the limits, or, if there is none, the mixture that exceeds them least."""
         table, at_most = self.table(), self.limits.at_most
         n, m = len(table), len(at_most)
-        unit = np.maximum(np.abs(table[:, 1:] - at_most).max(axis=0), 1e-300)  # limits are compared in these units
+        # excesses over limits are added up in these units
+        unit = np.maximum(np.abs(table[:, 1:] - at_most).max(axis=0), 1e-300)
         over = np.hstack([(table[:, 1:] - at_most).T / unit[:, None], -np.eye(m)])
         whole_row = np.hstack([np.ones((1, n)), np.zeros((1, m))])
         least = linprog(np.r_[np.zeros(n), np.ones(m)], over, np.zeros(m), whole_row, [1.0])

@@ -23,7 +23,7 @@ from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, ends_surely, states_
 from rasf.transfer import Moments
 
 _SOLVE_TOLERANCE = 1e-12
-_NEARLY_CERTAIN = 2  # up to this many successors per state, factors are as sparse as the chain
+_NEARLY_CERTAIN = 2  # with up to this many successors per state on average, factors are as sparse as the chain
 
 
 def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None = None) -> Moments:
@@ -32,8 +32,10 @@ def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None
     Args:
         mdp: The dynamics and features.
         policy: Actions (S,), or with a horizon (horizon, S). For gamma below 1 without a horizon also (K + 1, S), as
-            planned with `Entropic`: its last row is repeated, and the moments are those at the first decision.
-        horizon: The number of decisions. Default: none, for gamma below 1 or a policy that ends with probability one.
+            planned with `Entropic`: its last row applies to all later decisions. The moments are those at the first
+            decision.
+        horizon: The number of decisions. Default: none, which needs gamma below 1 or a policy that ends with
+            probability one.
 
     Returns:
         psi (S, A, d) and Sigma (S, A, d, d) of taking a in s and following the policy afterwards. With a horizon both
@@ -75,7 +77,7 @@ def feature_moments(mdp: FiniteMDP, phi: Floats, policy: npt.ArrayLike, horizon:
 
 
 def _then_for_ever(mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, policy: Ints) -> Moments:
-    """Return moments at the first decision of a policy (K + 1, S) whose last row is repeated."""
+    """Return moments at the first decision of a policy (K + 1, S) whose last row applies for ever."""
     psi, Sigma = feature_moments(mdp, phi, policy[-1], None)
     states, d = np.arange(mdp.n_states), phi.shape[1]
     last = psi[states, policy[-1]], Sigma[states, policy[-1]].reshape(mdp.n_states, d * d)
@@ -86,7 +88,7 @@ def _then_for_ever(mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, policy: In
 def _over_horizon(
     mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, policy: Ints, after: tuple[Floats, Floats] | None = None
 ) -> Moments:
-    """Return moments at each decision of a policy (n, S); `after`: moments of states at its end, zero by default."""
+    """Return moments at each decision of a policy (n, S); `after` has those after its end (default: 0)."""
     d = phi.shape[1]
     psi_own, Sigma_own = after or (np.zeros((mdp.n_states, d)), np.zeros((mdp.n_states, d * d)))
     steps = []

@@ -2,17 +2,17 @@
 
 The method is policy iteration with exact evaluation. The first policy ends with probability one: each state moves
 towards an end with positive probability. An action is changed only for a strict gain. So the utility of each policy is
-at least that of the policy before. A policy that may never end appears only where its utility is infinite: a class of
-states that is never left contains a changed action, and so a strict gain, unless the class was closed before. Value
-iteration, in contrast, may choose a loop without reward that never reaches the end whose value it estimates.
+at least that of the policy before. A policy that may never end appears only where its utility is infinite: if changed
+actions create a class of states that is never left, an action in this class has a strict gain, which recurs for ever.
+Value iteration, in contrast, may choose a loop without reward that never reaches the end whose value it estimates.
 
 For beta < 0 the first policy must not have utility -inf in a state where another policy has a finite utility, because
 changing a single action may not help there. The utility of a policy is -inf exactly where y = sum_n M^n 1 is infinite,
 with M = P_pi exp(beta r) between states that are not terminal. The least y of all policies is the limit of
 y <- 1 + min_a M_a y from y = 0, and a policy that is greedy for the limit attains it. So if the first policy has an
 infinite y in some state, policies that are greedy for the iterates are tried. The search stops at a policy whose y is
-finite everywhere, or infinite only in a set D with M_a y >= y for every action, where M_a counts transitions within D.
-Then M_pi^n y >= y in D for every policy, so that every policy has utility -inf there.
+finite everywhere, or infinite only in a set D where the iterate y has M_a y >= y for every action, with M_a limited to
+transitions within D. Then M_pi^n y >= y in D for every policy, so that every policy has utility -inf there.
 
 Staying for ever in states without reward has utility 0, and is chosen where every other choice has a lower utility.
 """
@@ -44,12 +44,12 @@ def optimise(backup: Backup, beta: float, tolerance: float) -> tuple[Floats, Int
 def _bounded_policy(backup: Backup, beta: float, policy: Ints, stay: Ints, can_stay: Mask) -> Ints:
     """Return a policy (S,) for beta < 0 with utility -inf only where every policy has utility -inf.
 
-    This is the given policy if possible. y is stored as log(y) / beta, so that a sweep is an entropic backup. At the
-    end y = 0, which is stored as inf.
+    This is the given policy if possible. y is stored as log(y) / beta, so that a sweep is an entropic backup. In
+    terminal states y = 0, which is stored as inf.
     """
     mdp = backup.mdp
     over = mdp.terminal | can_stay
-    value = np.where(over, np.inf, 0.0)  # y = 1 after the first sweep
+    value = np.where(over, np.inf, 0.0)  # y = 1, as after one sweep from y = 0
     sweeps, next_look = 0, 0
     while True:
         if sweeps == next_look:
@@ -85,7 +85,10 @@ def _improve(
 
 
 def _slack(value: Floats, tolerance: float) -> Floats:
-    """Return the largest difference of utilities (S,) that is no gain: relative to the largest utility if above 1."""
+    """Return the differences (S,) up to which utilities count as equal.
+
+    They are relative to the largest utility if that is above 1.
+    """
     finite = np.where(np.isfinite(value), value, 0.0)
     # at least the error of an iterated evaluation
     least = min(tolerance, 1e-10) if len(value) <= DIRECT_SOLVE_STATES else 2 * tolerance
@@ -119,7 +122,7 @@ def _ending_policy(mdp: FiniteMDP) -> Ints:
 
 
 def _free_stay(backup: Backup) -> tuple[Ints, Mask]:
-    """Return an action for each state that can stay for ever without reward, and the mask (S,) of these states."""
+    """Return actions (S,) that stay for ever in states without reward, and the mask (S,) where this is possible."""
     mdp = backup.mdp
     row = np.repeat(np.arange(mdp.n_states * mdp.n_actions), np.diff(mdp.indptr))
     inside = ~mdp.terminal

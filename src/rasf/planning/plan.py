@@ -4,10 +4,11 @@
 | --- | --- | --- |
 | horizon of n decisions | U of the (discounted) return, tables (n, S, A) | U_beta[r + gamma Q'] n times |
 | gamma = 1, terminal states | U of the total reward, (S, A) | the same |
-| gamma < 1 | U of the discounted return; policies know gamma^k, (K + 1, S) | stationary fixed point |
+| gamma < 1 | U of the discounted return; policy (K + 1, S), a row for each decision 0 .. K | stationary fixed point |
 
-U is the entropic utility. From the power K of gamma on, `discounted` plans risk-neutrally. `MeanVariance` can be
-evaluated (from exact moments) but not planned, as it has no dynamic programme.
+U is the entropic utility. For discounted returns, the parameter at decision k is beta gamma^k, which vanishes as k
+grows. So from decision K on, the plan is risk-neutral (`rasf.planning.discounted`); K follows from the tolerance.
+`MeanVariance` can be evaluated (from exact moments) but not planned, as it has no dynamic programme.
 """
 
 from __future__ import annotations
@@ -35,13 +36,14 @@ _NEUTRAL_BETA = 1e-200  # a smaller |beta| is neutral, as rewards are at most 1e
 class Plan:
     """Optimal utilities and a policy that attains them.
 
-    At gamma = 1 without a horizon utilities may be infinite. `policy` attains them even where actions tie.
+    At gamma = 1 without a horizon utilities may be infinite. There, a greedy policy for q may loop for ever among tied
+    actions and never reach the end. `policy` attains the utilities.
 
     Attributes:
         q: Utilities (S, A); with a horizon (n, S, A); for discounted `Entropic` those at the first decision (S, A).
-        policy: Actions (S,); with a horizon (n, S); for discounted `Entropic` (K + 1, S), one row for each power of
-            gamma, where the last row is repeated.
-        w: The task (d,).
+        policy: Actions (S,); with a horizon (n, S); for discounted `Entropic` with nonzero beta (K + 1, S), one row for
+            each decision, where the last row applies to all later decisions.
+        w: The weights of the task (d,).
         risk: The risk of the utilities.
         horizon: The number of decisions, or None.
         gamma: The discount.
@@ -83,9 +85,9 @@ def plan(
 
     Args:
         mdp: The dynamics and features.
-        w: The task (d,).
+        w: The weights of the task (d,).
         risk: `Entropic` or `NestedEntropic`. Default: `Entropic` at beta = 0.
-        horizon: The number of decisions. Default: none, for gamma below 1 or an MDP with terminal states.
+        horizon: The number of decisions. Default: none, which needs gamma below 1 or an MDP with terminal states.
         tolerance: The largest error of discounted utilities. Default: 1e-10.
 
     Returns:
@@ -133,11 +135,11 @@ def evaluate_policy(
 
     Args:
         mdp: The dynamics and features.
-        policy: Actions (S,); with a horizon also (n, S); for discounted `Entropic` also (K + 1, S), one row for each
-            power of gamma.
-        w: The task (d,).
+        policy: Actions (S,); with a horizon also (n, S); for discounted `Entropic` also (K + 1, S), as in a
+            `Plan`.
+        w: The weights of the task (d,).
         risk: `Entropic`, `NestedEntropic` or `MeanVariance`. Default: `Entropic` at beta = 0.
-        horizon: The number of decisions. Default: none, for gamma below 1 or an MDP with terminal states.
+        horizon: The number of decisions. Default: none, which needs gamma below 1 or an MDP with terminal states.
         tolerance: The largest error of discounted utilities. Default: 1e-10.
 
     Returns:
@@ -185,7 +187,7 @@ def check_settings(mdp: FiniteMDP, horizon: int | None, tolerance: float = DEFAU
 
 
 def plain_beta(risk: Entropic | NestedEntropic) -> float:
-    """Return beta as a float, at most 1e90 in size; 0 below 1e-200, where the utility is the mean to rounding."""
+    """Return beta as a float, refused above 1e90 in size; 0 below 1e-200, where the utility equals the mean."""
     beta = float(risk.beta)
     if abs(beta) > LARGEST:
         raise ValueError(f"beta must be at most {LARGEST:g} in size, got {beta:g}")

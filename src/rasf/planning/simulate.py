@@ -30,8 +30,8 @@ def simulate(
 
     Args:
         mdp: The dynamics and features.
-        policy: Actions (S,), or one row for each decision. The last row of a shorter policy is repeated, as in plans
-            for discounted `Entropic`.
+        policy: Actions (S,), or one row for each decision. The last row of a shorter policy applies to all later
+            decisions, as in plans for discounted `Entropic`.
         start: The start state.
         steps: The largest number of decisions of an episode.
         episodes: The number of episodes.
@@ -55,7 +55,8 @@ def simulate(
         now = states[:, t]
         states[:, t + 1] = now
         live = ~mdp.terminal[now]
-        draw = rng.random(episodes)[live]  # one draw per rollout and step, so that rollouts do not affect each other
+        # ended rollouts draw too, so that the draws of the others do not depend on them
+        draw = rng.random(episodes)[live]
         rows = now[live] * mdp.n_actions + actions[t, now[live]]
         first, last = mdp.indptr[rows], mdp.indptr[rows + 1] - 1
         mark = running[first] + draw * (running[last + 1] - running[first])

@@ -1,23 +1,23 @@
 """Static risk: one risk of the whole return, fixed at the start, for policies that know the accrued return.
 
-Let rho[X] = max_b b + E u(X - b) be a certainty equivalent. For a fixed threshold b, maximising E u(X - b) is an
-ordinary problem in the MDP with states (t, s, c), where c is the accrued return and u(c - b) the only reward, at the
-end. GPI in this MDP,
+Let rho[X] = max_b b + E u(X - b) be a certainty equivalent, with u concave. For a fixed threshold b, maximising
+E u(X - b) is an ordinary problem in the MDP with states (t, s, c), where c is the accrued return and u(c - b) the only
+reward, at the end. GPI in this MDP,
 
     a = argmax_a max_i E u(c + gamma^t G_i(s, a) - b),        G_i(s, a) the remaining return of source i,
 
 is never below the best source: for every b, b + E u(X - b) of GPI is at least that of every source. With b the
 threshold of the best source this gives rho(GPI) >= max_i rho(source i) (docs/theory.md has the proof). This b is safe
-but often too low: GPI does better than its sources, so its own threshold is higher. Each b guarantees only its own
-value of b + E u(X - b). So other thresholds are tried too, and the policy with the best risk is kept.
+but often too low: GPI does better than its sources, so its own threshold is higher. At another b, the guarantee is only
+about b + E u(X - b) for this b. So other thresholds are tried too, and the policy with the best risk is kept.
 
 Values depend on c and b only through the *excess* y = c - b. The excess is stored in one of two ways:
 
-    exact   all accrued returns that can be reached, where equal ones are merged, for one threshold after the other.
+    exact   all accrued returns that can be reached, where equal ones are merged. Thresholds are tried one by one.
             Used if there are at most `_MOST_ACCRUED` pairs of a state and an accrued return
     grid    evenly spaced levels of the excess for each step and state, between the least and the largest excess that
-            can be reached, for all thresholds at once. An excess between two levels moves to one of the two at random,
-            with probabilities that keep its mean
+            can be reached. One solution serves all thresholds. An excess between two levels moves to one of the two at
+            random, with probabilities that keep its mean
 
 The grid is itself an MDP, in which all guarantees hold exactly for a policy that acts by the excess on the grid. The
 true return X of this policy and its return X' on the grid differ by rounding, X' = X + N, and `StaticPlan.error` bounds
@@ -34,9 +34,9 @@ every b,
 two actions have close scores. It has the guarantee of GPI with approximate scores, whose error is the slope of u times
 the spacing of the levels.
 
-For entropic utility u is exponential, the accrued return is a factor, and choices do not depend on the excess. If there
-are too many accrued returns, the policy and all utilities are still exact, and only the return distribution is on a
-grid.
+For entropic utility u is exponential, so the accrued return is only a factor, and choices do not depend on the excess.
+If there are too many accrued returns, the policy and all utilities are still exact, and only the return distribution is
+on a grid.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ from rasf.risk import Entropic, Risk
 from rasf.risk.certainty import CertaintyEquivalent, static_risk
 
 _MOST_ACCRUED = 20_000  # pairs of a state and an accrued return, over all steps, in an exact solution
-_TRIED, _TRIED_ON_GRID = 64, 3  # numbers of additional thresholds: exact, on a grid
+_TRIED, _TRIED_ON_GRID = 64, 3  # numbers of thresholds that a search tries: exact, on a grid
 _MERGED = 1e-10  # closer accrued returns count as equal; in units of the largest reward or return
 _LEVELS, _MOST_LEVELS = 200, 100_000
-_LARGEST_EXPONENT = 600.0  # exp stays normal in float64
+_LARGEST_EXPONENT = 600.0  # exp(600) and exp(-600) are normal float64 numbers
 _ROUNDING = 1e-12  # relative to the largest return
-_TOLERANCE = 1e-3  # share of the range of returns that truncation of a discounted problem may change
+_TOLERANCE = 1e-3  # a discounted problem is truncated where this share of the range of returns is left
 
 Choose = Callable[[int, int, float], int]  # (step, state, excess) -> action
 
@@ -109,7 +109,7 @@ class StaticPlan:
         Args:
             step: The step, from 0.
             state: The state.
-            accrued: The discounted return so far, the sum of gamma^step times the reward.
+            accrued: The discounted return so far, the sum of rewards times gamma^step.
 
         Raises:
             ValueError: The step is out of range, or the state cannot be reached at this step.
@@ -140,12 +140,12 @@ def static_gpi(
     Args:
         mdp: The dynamics and features.
         policies: The source policies, (S,) or (horizon, S) each.
-        w: The task (d,).
+        w: The weights of the task (d,).
         risk: A certainty equivalent: `CVaR`, `Entropic` with beta <= 0, `MonotoneMeanVariance` or
             `rasf.risk.PiecewiseLinear`.
         start: The start state.
-        horizon: The number of decisions. Default: none, for gamma below 1. Episodes are then truncated where later
-            rewards can change the return by at most a thousandth of its range.
+        horizon: The number of decisions. Default: none, which needs gamma below 1. Episodes are then truncated where
+            later rewards can change the return by at most a thousandth of its range.
         search: Try other thresholds too, not only that of the best source. Default: True.
         levels: The number of levels of the grid for accrued returns. Default: exact accrued returns if there are few,
             else 200 levels.
@@ -180,10 +180,10 @@ def plan_static(
 
     Args:
         mdp: The dynamics and features.
-        w: The task (d,).
+        w: The weights of the task (d,).
         risk: A certainty equivalent, as for `static_gpi`.
         start: The start state.
-        horizon: The number of decisions, as for `static_gpi`. Default: none, for gamma below 1.
+        horizon: The number of decisions, as for `static_gpi`. Default: none, which needs gamma below 1.
         levels: The number of levels of the grid, as for `static_gpi`. Default: none.
 
     Returns:
@@ -217,7 +217,9 @@ class _Problem:
                 raise ValueError("horizon must be given where gamma is 1: static risk needs the number of decisions")
             horizon = max(1, int(np.ceil(np.log(_TOLERANCE / 2) / np.log(mdp.gamma))))
             if horizon > MOST_DECISIONS:
-                raise ValueError(f"horizon must be given at gamma = {mdp.gamma!r}: the default is {horizon:.2g}")
+                raise ValueError(
+                    f"horizon must be given at gamma = {mdp.gamma!r}: the default would be {horizon:.2g} decisions"
+                )
             cut = mdp.gamma**horizon * float(np.abs(rewards).max(initial=0.0)) / (1 - mdp.gamma)
         problem = cls(mdp, rewards, measure, start, decisions("horizon", horizon), cut)
         if isinstance(risk, Entropic):
@@ -225,7 +227,7 @@ class _Problem:
                 spread = float(high.max() - low.min())
             if abs(risk.beta) * spread > _LARGEST_EXPONENT:
                 raise ValueError(
-                    f"beta must be at least {-_LARGEST_EXPONENT / spread:.3g} for returns that differ by {spread:.3g}, "
+                    f"beta must be at least {-_LARGEST_EXPONENT / spread:.3g} for returns in a range of {spread:.3g}, "
                     f"got {risk.beta}; rasf.plan has no such limit"
                 )
         return problem
@@ -240,7 +242,7 @@ def _solve(problem: _Problem, followed: Ints | None, search: bool, levels: int |
     sources = 1 if followed is None else followed.shape[1]
     if levels > _MOST_LEVELS:
         raise ValueError(f"levels must be at most {_MOST_LEVELS:,}, got {levels}")
-    # values by state, level and source before and after a step, and one byte per action by decision, state and level
+    # values before and after a step, for each state, level and source; a byte for each decision, state and level
     table("levels", levels, problem.mdp.n_states * (2 * (sources + 1) + problem.horizon // 8))
     if isinstance(problem.measure, Entropic):
         return _entropic(problem, float(problem.measure.beta), followed, levels)
@@ -345,7 +347,7 @@ class _Exact:
         return policy[::-1]
 
     def _own(self, actions: Ints) -> list[Ints]:
-        """Return a source policy (n, S) on the layers."""
+        """Return the actions of a source policy (n, S) in each layer."""
         return [actions[step][layer.state] for step, layer in enumerate(self._layers[:-1])]
 
     def _law(self, policy: list[Ints]) -> Law:
@@ -370,7 +372,7 @@ class _Exact:
 
 
 def _merged(values: Floats, mass: Floats) -> Law:
-    """Return a return distribution of distinct values, up to rounding, with positive probabilities."""
+    """Return a return distribution; values that are equal up to rounding are merged, values without mass left out."""
     order = np.argsort(values)
     values, mass = values[order][mass[order] > 0], mass[order][mass[order] > 0]
     apart = np.diff(values) > _MERGED * np.abs(values).max()
@@ -409,7 +411,7 @@ def _on_grid(problem: _Problem, followed: Ints | None, search: bool, levels: int
     grid = _Grid.of(problem, levels)
     several = 1 if followed is None else followed.shape[1]
     ends = grid.points(n, problem.start)  # the same in every state
-    # by state and level: the values of the sources, then that of the policy
+    # for each state and level, the values of the sources and then that of the policy
     value = np.broadcast_to(measure.utility(ends)[None, :, None], (mdp.n_states, levels, several + 1)).copy()
     policy = np.zeros((n, mdp.n_states, levels), np.uint8 if mdp.n_actions < 256 else np.int32)
     none = np.full((1, mdp.n_states), -1, np.int32)  # the optimal policy follows no source
@@ -467,11 +469,11 @@ class _Grid:
 
     @classmethod
     def of(cls, problem: _Problem, levels: int, *, thresholds: bool = True) -> _Grid:
-        """Return a grid for all thresholds in the range of returns, or for the threshold 0."""
+        """Return a grid for all thresholds in the range of returns, or without `thresholds` for the threshold 0."""
         least, most = (np.array(side) for side in zip(*_accrued_ranges(problem), strict=True))
         reached = np.isfinite(least)
         low, high = float(least[-1].min()), float(most[-1].max())
-        least[-1], most[-1] = low, high  # one grid for all last states, on which the return distribution is
+        least[-1], most[-1] = low, high  # all states share the last grid, the one of the return distribution
         used = np.isfinite(least)
         start, end = (least - high, most - low) if thresholds else (least, most)
         width = np.where(used, end - start, 0.0)
@@ -493,7 +495,7 @@ class _Grid:
         return gain, kernels.Grids(self.low[step], self.spacing[step], self.low[step + 1], self.spacing[step + 1])
 
     def follow(self, policy: Callable[[int], Ints], level: int) -> _LastLevels:
-        """Return the levels at the end, under a policy (S, L) for each step, from a level of the first grid."""
+        """Follow a policy, actions (S, L) for each step, from a level of the first grid; return the last levels."""
         moments = np.zeros((self.problem.mdp.n_states, self.levels, 3))
         moments[self.problem.start, level, 0] = 1.0
         for step in range(self.problem.horizon):

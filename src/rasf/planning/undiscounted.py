@@ -6,10 +6,9 @@ U = log(x) / beta only where the spectral radius of M is below 1. Elsewhere a li
 without meaning. So:
 
 * each communicating class of states is tested separately. In a class of radius >= 1, and in every state that can reach
-  one, E exp(beta R) counts as inf, so U = sign(beta) inf. (In a class of radius exactly 1 that never ends, E exp of the
-  reward of n steps may oscillate within bounds as n grows, and has no limit. U is set to the same value there.)
-* a state from which no end can be reached, and only classes of radius < 1, has E exp(beta R) = 0, so
-  U = -sign(beta) inf;
+  such a class, E exp(beta R) counts as inf, so U = sign(beta) inf. (In a class of radius exactly 1 that never ends, the
+  expectation over n steps may oscillate within bounds as n grows, and has no limit. U is set to the same value there.)
+* a state that can reach neither an end nor a class of radius >= 1 has E exp(beta R) = 0, so U = -sign(beta) inf;
 * a class that never ends and has no rewards counts as terminal;
 * the equations of the remaining states are solved, scaled by the utilities so that nothing overflows.
 
@@ -36,8 +35,8 @@ Mask = npt.NDArray[np.bool_]
 DIRECT_SOLVE_STATES = 5_000  # with more states, sparse factors may fill in, so evaluation iterates
 _RADIUS_TOLERANCE = 1e-12
 _RADIUS_SWEEPS = 1_000
-_SMALL_BETA = 1e-6  # up to this |beta| the risk-neutral values may be the better start
-_NEAR_NEUTRAL = 1.0  # the largest exponent, after scaling by the risk-neutral values, at which these are the start
+_SMALL_BETA = 1e-6  # up to this |beta|, Newton steps start at the risk-neutral values if that is safe
+_NEAR_NEUTRAL = 1.0  # these are safe if, scaled by them, no exponent is larger than this
 _TINY_BETA = 1e-290  # below this, beta x may be subnormal
 _ROUNDING = 1e-14
 
@@ -105,14 +104,15 @@ def _iterate(backup: Backup, beta: float, policy: Ints, open_states: Ints, value
             new = follow(backup.q(value, beta, 1.0), policy)[open_states]
             change = np.abs(new - value[open_states])
             value[open_states] = new
-        size = np.full_like(new, largest + np.abs(new).max())  # a small value may be the difference of large ones
+        # a small value may be the difference of large ones, and then has their rounding error
+        size = np.full_like(new, largest + np.abs(new).max())
         if (remaining_change(change, earlier, size) <= tolerance).all():
             return
         earlier = change
 
 
 def _solve(chain: _Chain, beta: float, open_states: Ints, value: Floats) -> None:
-    """Set the values of the open states to the exact ones, by Newton steps scaled by the current values v.
+    """Set the values of the open (unsolved) states to the exact ones, by Newton steps scaled by the current values v.
 
     Let v* be the exact values. In y = exp(beta (v* - v)) the Bellman equation is linear, y = M y + b, and one step
     solves it exactly from any v for which the scaled exponentials neither over- nor underflow. The equation is written
@@ -164,7 +164,7 @@ class _Chain:
         return (self.closed() & ~rewarded)[self.label]
 
     def exploding(self, beta: float, ended: Mask) -> Mask:
-        """Return the mask (S,) of states that can reach a state of a class of radius 1 or more that is not `ended`."""
+        """Return the mask (S,) of states that can reach a class of radius 1 or more, not counting states in `ended`."""
         return _can_reach(self.graph, self.explodes(beta) & ~ended)
 
     def explodes(self, beta: float) -> Mask:
@@ -264,7 +264,7 @@ class _Chain:
         onward = index[self.successor[mine]]
         starts = np.flatnonzero(np.diff(self.row[mine], prepend=-1))
         best = np.full(len(open_states) + 1, -np.inf)
-        best[-1] = 0.0  # an end
+        best[-1] = 0.0  # the value of an end
         for _ in range(len(open_states)):
             new = np.maximum.reduceat(weight + best[onward], starts)
             if (new == best[:-1]).all():
@@ -273,7 +273,7 @@ class _Chain:
         return best[:-1]
 
     def start_neutral(self, beta: float, open_states: Ints, value: Floats) -> bool:
-        """Set the open values to the risk-neutral ones if finite and safe for scaling; return whether they were set."""
+        """Set open values to the risk-neutral ones if these are safe to scale by; return whether they were set."""
         mine = np.isin(self.row, open_states)
         row, successor = self.row[mine], self.successor[mine]
         if not np.isfinite(value[successor]).all():

@@ -94,7 +94,7 @@ def test_first_scores_are_those_at_the_first_observation(library):
     ({"id": "os:rasf/FourRoom-v0"}, "names a module to import"),
     ({"id": "rasf/NoSuchRoom-v0"}, "id 'rasf/NoSuchRoom-v0' is known here; start with --env MODULE:ID"),
     ({"phi": "my_features"}, "my_features, which a file cannot hold"),
-    ({"kwargs": {"layout": "<Layout>"}}, "the library lacks layout"),
+    ({"kwargs": {"layout": "<Layout>"}}, "the library could not store the value of layout"),
 ])  # fmt: skip
 def test_no_environment_is_made_from_what_a_file_may_not_say(library, environment, reason):
     scene = LibraryScene(changed(library, **environment))

@@ -20,7 +20,7 @@ WholeStep: TypeAlias = Callable[[object, object, object, Info, object, object, o
 T = TypeVar("T")
 MAX_COUNT = 2**15  # largest number of actions, and of features: tables number both in 16 bits
 MAX_FEATURE = 1e18  # largest absolute feature: its square is well within float32, which networks use
-_OPTIONAL = ("reward", "terminated", "truncated")  # parameters that phi gets only by name
+_OPTIONAL = ("reward", "terminated", "truncated")  # further parameters that phi may have; they are passed by name
 _ANSWERS = {"reset": ("obs", "info"), "step": ("obs", "reward", "terminated", "truncated", "info")}
 
 
@@ -61,7 +61,7 @@ def flag(name: str, value: object) -> bool:
 
 def kept(obs: T) -> T:
     """Return a copy of an observation: an environment may write its next observation into the same array."""
-    return obs.copy() if isinstance(obs, np.ndarray) else copy.deepcopy(obs)  # `copy` is faster for an array
+    return obs.copy() if isinstance(obs, np.ndarray) else copy.deepcopy(obs)  # `obs.copy` is faster than `deepcopy`
 
 
 def allowed(encode: Callable[[object], T], obs: object) -> T:
@@ -82,7 +82,7 @@ def own_randomness(env: gymnasium.Env) -> None:
 def actions_of(space: gymnasium.Space) -> list[np.int64]:
     """Return the environment's own numbers of the actions 0, 1, ..; raise ValueError unless the space is Discrete."""
     if not isinstance(space, gymnasium.spaces.Discrete):
-        raise ValueError(f"the action space must be Discrete, got {type(space).__name__}: no others are supported")
+        raise ValueError(f"the action space must be Discrete, got {type(space).__name__}, which is not supported")
     if space.n > MAX_COUNT:
         raise ValueError(f"the action space must have at most {MAX_COUNT} actions, got {space.n}")
     return [np.int64(space.start + i) for i in range(int(space.n))]
@@ -112,9 +112,10 @@ def phi_asks(phi: Phi) -> tuple[str, ...]:
 
 
 def phi_caller(phi: Phi) -> WholeStep:
-    """Return a function of (obs, action, next_obs, info, reward, terminated, truncated) that calls phi as needed.
+    """Return a function of (obs, action, next_obs, info, reward, terminated, truncated) that calls phi.
 
-    The signature of phi is inspected here, once; `phi_asks` describes the errors.
+    phi gets the first four and, of the others, those that it has as parameters. Its signature is inspected only once,
+    here; `phi_asks` describes the errors.
     """
     asked = phi_asks(phi)
     if not asked:
@@ -141,7 +142,7 @@ def phi_bounds(phi: Phi, given: npt.ArrayLike | None = None) -> Floats | None:
 def checked_bounds(bounds: Floats) -> Floats:
     """Return bounds (d, 2) of features, or raise ValueError if there are no features or too many."""
     if not 1 <= len(bounds) <= MAX_COUNT:
-        raise ValueError(f"the features must be 1 to {MAX_COUNT}, got {len(bounds)}")
+        raise ValueError(f"the number of features must be 1 to {MAX_COUNT}, got {len(bounds)}")
     return bounds
 
 
@@ -160,8 +161,7 @@ def check_features(features: Floats) -> None:
     """Raise ValueError if features are nan, or so large that their variance would not fit in single precision."""
     if np.count_nonzero(np.abs(features) <= MAX_FEATURE) < features.size:  # the fastest way for a few numbers
         raise ValueError(
-            f"the features of a step must be finite, within {MAX_FEATURE:g} of 0, the environment gave "
-            f"{features.tolist()!s:.200}"
+            f"the features of a step must be finite and at most {MAX_FEATURE:g} in size, got {features.tolist()!s:.200}"
         )
 
 

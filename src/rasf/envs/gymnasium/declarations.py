@@ -4,11 +4,11 @@ Phi is the function that computes the features of a step, if they are not the en
 
     signs            signs (d,) of the weights: 1 (more is better), -1 (a cost), 0 (either)
     feature_names    d different words
-    events           indices of the features that occur at most once per episode
+    events           indices of the features that are nonzero at most once per episode
     random_tasks     random_tasks(count, rng) returns weights (count, d) from the environment's own distribution
 
-Each attribute is looked up in `owners`, outermost first: the wrappers down to the one that makes the reward. Attributes
-of the layers inside that wrapper describe another reward.
+Each attribute is looked up in the wrappers, outermost first, down to the layer that makes the reward: a wrapper or the
+environment itself (`owners`). Attributes further inside describe another reward, and are not used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rasf.arrays import Floats, Ints
 from rasf.checks import is_whole, task_weights
 from rasf.envs.gymnasium.encoder import Encoder
 
-_MAXIMISED = "mo_gymnasium"  # in this package, costs are negative features, so more of each feature is better
+_MAXIMISED = "mo_gymnasium"  # in this package, a cost is a feature of 0 or less, so more of each is better
 
 
 def checked_signs(given: object, n_features: int) -> Ints:
@@ -84,7 +84,7 @@ class FeatureSource:
 
     @property
     def events(self) -> tuple[int, ...]:
-        """The indices of the features that are declared to occur at most once per episode."""
+        """The indices of the features that are declared to be nonzero at most once per episode."""
         found, d = self._declared("events"), self.n_features
         if found is None:
             return ()
@@ -92,8 +92,7 @@ class FeatureSource:
         indices = [int(i) for i in listed or () if is_whole(i) and 0 <= i < d]
         if listed is None or len({*indices}) < len(listed):
             raise ValueError(
-                f"the environment's attribute events must list different indices of its {d} features, from 0, got "
-                f"{found!r:.60}"
+                f"the environment's attribute events must list different indices from 0 to {d - 1}, got {found!r:.60}"
             )
         return tuple(indices)
 

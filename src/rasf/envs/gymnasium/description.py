@@ -17,7 +17,8 @@ from rasf.world import World
 
 _MOST = 2**53
 _NOTHING = type(None)
-INTERFACE = ("observations", "n_actions", "n_features")  # fields that must agree for policies to act in an environment
+# policies can act in another environment if these fields are equal
+INTERFACE = ("observations", "n_actions", "n_features")
 _JSON: dict[str, tuple[type, ...]] = {  # types in a file; whole numbers are at least 1, except first_action
     "id": (str, _NOTHING),
     "kwargs": (dict,),
@@ -76,8 +77,8 @@ class EnvironmentDescription:
             changes: settings of the user, which replace those of the description.
 
         Returns:
-            Keyword arguments of `gymnasium.make`. For a description from a file, those that are equal to the
-            registration of the id are left out.
+            Keyword arguments of `gymnasium.make`. For a description from a file, arguments that have the value under
+            which the id is registered are left out.
 
         Raises:
             ValueError: if the description has a setting that could not be stored, or that a file may not choose.
@@ -87,7 +88,8 @@ class EnvironmentDescription:
         lost = [name for name, value in kept.items() if isinstance(value, str) and value.startswith("<")]
         if lost:
             raise ValueError(
-                f"env must be an environment or a function that makes one: the library lacks {', '.join(lost)}"
+                "env must be an environment or a function that makes one: the library could not store the value of "
+                f"{', '.join(lost)}"
             )
         if self.from_file and self.id is not None:
             kept = self._accepted(self.id, kept)
@@ -117,7 +119,7 @@ class EnvironmentDescription:
 
         Args:
             other: the other description.
-            names: names of the fields to compare. Default: all.
+            names: names of the fields to compare. Default: all but `feature_names`.
         """
         return next((name for name in names or _JSON if getattr(self, name) != getattr(other, name)), None)
 
@@ -154,14 +156,14 @@ class EnvironmentDescription:
         if names is not None:
             each = all(type(name) is str for name in names)
             if not each or not len(names) == len({*names}) == header["n_features"]:
-                raise ValueError(f"the feature_names of its environment must be one per feature, got {names!r:.60}")
+                raise ValueError(f"the feature_names of its environment must be different texts, got {names!r:.60}")
             names = tuple(names)
         known: Header = {name: header[name] for name in _JSON}
         return cls(**known | {"bounds": bounds, "feature_names": names, "from_file": True})
 
 
 def world_description(world: World) -> EnvironmentDescription:
-    """Return the description of a world, with the id of the same registered environment if there is one."""
+    """Return the description of a world. Its id is that of the same environment in Gymnasium's registry, if any."""
     bounds = np.asarray(world.feature_bounds, np.float32).tolist()
     env_id, kwargs = getattr(world, "registered", (None, {}))
     names = getattr(world, "feature_names", None)
@@ -187,7 +189,7 @@ def observation_bounds(world: World) -> tuple[Floats32, Floats32]:
 
 
 def plain(value: object) -> object:
-    """Return a value as JSON restores it (a tuple becomes a list); "<type>" if JSON cannot represent it."""
+    """Return a value as it is read back from JSON (a tuple as a list); "<type>" if JSON cannot represent it."""
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError):

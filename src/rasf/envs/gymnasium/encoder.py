@@ -7,8 +7,9 @@ An `Encoder` is made from a Gymnasium observation space and turns an observation
     vector   float32 (vector_size,)  the input of a network: Discrete and MultiDiscrete one-hot, the rest unchanged, as
                                      in `gymnasium.spaces.flatten`
 
-Both have a batched form: (n, ..) arrays for array spaces, and dicts or tuples of such arrays for Dict and Tuple, as in
-Gymnasium's vector environments. An encoder has a JSON description, from which it can be made without Gymnasium.
+Both can also be made for a batch of n observations. As in Gymnasium's vector environments, a batch is an array (n, ..)
+for spaces of arrays, and a dict or tuple of such arrays for Dict and Tuple. An encoder has a JSON description, from
+which it can be made without Gymnasium.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class Encoder:
         return keys
 
     def _arrays(self, obs: object, batch: bool) -> list[tuple[Leaf, np.ndarray]]:
-        """Return each leaf with its array (n, ..) in a batch, or (1, ..) in one observation."""
+        """Return each leaf (array of the space) with its values: (n, ..) for a batch, (1, ..) for one observation."""
         arrays = []
         for leaf in self._leaves:
             array = _pick(leaf, obs)
@@ -156,7 +157,7 @@ def _pick(leaf: Leaf, obs: object) -> np.ndarray:
             value, name = value[key], f"{name}[{key}]"
         else:
             if not isinstance(value, tuple | list) or len(value) != key[1]:
-                raise ValueError(f"{name} must be a tuple of {key[1]}, got {value!r:.60}")
+                raise ValueError(f"{name} must be a tuple of {key[1]} entries, got {value!r:.60}")
             value, name = value[key[0]], f"{name}[{key[0]}]"
     try:
         array = np.asarray(value)

@@ -1,7 +1,7 @@
 """Episodes in Gymnasium environments: `episodes` is the loop that steps them, for any way of acting.
 
-Several episodes run in parallel, one per environment, all at the same step. Single environments and vector environments
-have the same interface, in `rasf.envs.gymnasium.vector`, which also defines an episode of a vector environment.
+Several episodes run in parallel, one per environment, all at the same step. `rasf.envs.gymnasium.vector` gives single
+environments and vector environments the same interface.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ class Transition(NamedTuple):
     over: bool
 
 
-Act = Callable[[int, dict[int, object]], Iterable[int]]  # step t, observations by episode -> actions in this order
+Act = Callable[[int, dict[int, object]], Iterable[int]]  # (step t, {episode: observation}) -> actions in the same order
 
 
 def episodes(environments: FeatureVector, seeds: Iterable[int], act: Act, max_steps: int) -> Iterator[list[Transition]]:
     """Run an episode for each seed, as many in parallel as there are environments.
 
     Args:
-        environments: the environments.
+        environments: the environments, from `open_vector`.
         seeds: a seed for each episode.
-        act: returns the actions, given the step and the observations by episode.
+        act: returns the actions, given the step and {episode: observation}.
         max_steps: steps after which an episode is cut.
 
     Yields:

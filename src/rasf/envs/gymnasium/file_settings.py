@@ -96,7 +96,7 @@ _ACTION: Rules = {
     "lateral": _flag,
     "target_speeds": _list_of(_number(-100, 100), 2, 20),
 }
-_CONFIG: Rules = {  # of highway-env
+_CONFIG: Rules = {  # the settings of highway-env
     "observation": _OBSERVATION,
     "action": _ACTION,
     "other_vehicles_type": _one_of(
@@ -144,7 +144,7 @@ _MOUNTAIN_CAR: Rules = {
     "goal_velocity": _ANY_NUMBER,
     **dict.fromkeys(("add_speed_objective", "remove_move_penalty", "merge_move_penalty"), _flag),
 }
-_ENVIRONMENTS: dict[str, Rules] = {  # by id without the version
+_ENVIRONMENTS: dict[str, Rules] = {  # for each id, without its version
     "rasf/Grid": {"layout": _MAP, "slip": _SHARE},
     "rasf/FourRoom": {"layout": _MAP, "trap_probability": _SHARE, "step_limit": _whole(1, 100_000)},
     "rasf/Inventory": {"capacity": _whole(1, 30), "demand": _list_of(_SHARE, 1, 30)},

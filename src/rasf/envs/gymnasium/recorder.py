@@ -3,8 +3,9 @@
     part-000000.rasf, ..    some thousand steps each, written atomically, with the checksums of `rasf.files`
     lock                    held by the process that records
 
-A part has obs and next_obs (N, n) as keys of an `Encoder`, action (N,) counted from 0, phi (N, d), terminated,
-truncated and episode (N,), and failure (N,) if the environment reports failures. Its header describes the environment.
+A part of N steps has obs and next_obs (N, n) as keys of n numbers (`Encoder`), action (N,) counted from 0, phi (N, d),
+terminated, truncated and episode (N,), and failure (N,) if the environment reports failures. The header of the part
+describes the environment.
 A process that is killed loses the steps since the last part. A later recorder with the same environment can continue in
 the same folder; an episode that was cut off counts as truncated. A step that a log cannot contain (a wrong action or
 flag, features that are not finite) raises ValueError, and its episode is cut there.
@@ -59,8 +60,8 @@ class Recorder(gymnasium.Wrapper):
     Args:
         env: the environment, with discrete actions.
         folder: the folder for the parts of the log; it is made if it does not exist.
-        phi: function that computes the features of a step, as for `rasf.learn`. The environment's reward is returned
-            unchanged. Default: None, if the reward is the vector of features.
+        phi: function that computes the features of a step, as for `rasf.learn`; `step` still returns the environment's
+            own reward. Default: None; the features are then the environment's own vector reward.
         steps_per_part: steps after which a part is written. Default: 5,000.
         seconds_per_part: seconds after which a part is written. Default: 30.
 
@@ -92,7 +93,7 @@ class Recorder(gymnasium.Wrapper):
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"folder must be a folder for a log; {self.folder} is a file")
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = FileLock(self.folder / "lock", thread_local=False)  # another thread may step and close
+        self._lock = FileLock(self.folder / "lock", thread_local=False)  # any thread may step or close
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
@@ -107,7 +108,7 @@ class Recorder(gymnasium.Wrapper):
         self._since, self._obs, self._reports_failures = time.monotonic(), None, False
 
     def _resume(self) -> tuple[int, int]:
-        """Return the numbers of the next part and the last episode; raise ValueError for another environment."""
+        """Return the numbers of the next part and the last episode; refuse a log of another environment."""
         last = parts_of(self.folder)[-1:]
         if not last:
             return 0, -1
@@ -144,14 +145,14 @@ class Recorder(gymnasium.Wrapper):
 
         Raises:
             ValueError: if the recorder is closed, no episode is running, the action is not one of the environment's
-                (which is then not stepped), or a log cannot contain the result of the step.
+                (which is then not stepped), or if a log cannot contain the result of the step.
             OSError: if a part cannot be written.
         """
         self._require_open()
         if self._obs is None:
             raise ValueError("no episode is running: call reset() before step()")
         number = self._number_of(action)
-        before, self._obs = self._obs, None  # if the step is refused, the episode is cut
+        before, self._obs = self._obs, None  # if an error is raised below, the episode is cut here
         obs, reward, terminated, truncated, info = answers.checked("step", self.env.step(action))
         given = {"terminated": terminated, "truncated": truncated, 'info["failure"]': info.get("failure", False)}
         ends = tuple(answers.flag(f"the environment's {name}", value) for name, value in given.items())
@@ -206,7 +207,7 @@ class Recorder(gymnasium.Wrapper):
         self._since = time.monotonic()
 
     def close(self) -> None:
-        """Write the remaining steps and close the environment, also if writing fails.
+        """Write the remaining steps, and close the environment even if writing fails.
 
         Raises:
             OSError: if the last part cannot be written; the error names the part, and its steps are lost.

@@ -1,9 +1,9 @@
 """A Gymnasium environment with features: every step returns the vector phi(s, a, s') in place of the reward.
 
 The features are the environment's own vector reward (MO-Gymnasium's convention). `FeatureReward` gives any environment
-such a reward, from a function `phi(obs, action, next_obs, info)`, where `action` is the environment's own number. If
-phi also has parameters named `reward`, `terminated` or `truncated`, these are passed by name. The actions of a
-`FeatureEnvironment` are 0 to n_actions - 1, also if the environment's own actions begin with another number.
+such a reward, from a function `phi(obs, action, next_obs, info)`, where `action` is as in the environment's action
+space. If phi also has parameters named `reward`, `terminated` or `truncated`, these are passed by name. The actions of
+a `FeatureEnvironment` are 0 to n_actions - 1, also if the environment's own actions begin with another number.
 
     bounds          (d, 2), lowest and highest of each feature in a step, from `reward_space`; None unless all are known
     failure         info["failure"] of a step; `reports_failures` is whether any step so far had this entry
@@ -51,7 +51,7 @@ class FeatureReward(gymnasium.Wrapper):
         env: the environment; its own reward may be anything.
         phi: the function of a step. If it has further parameters named `reward`, `terminated` or `truncated`, these
             are passed by name.
-        bounds: lowest and highest value (d, 2) of each feature in a step, infinite where open. They become the
+        bounds: lowest and highest value (d, 2) of each feature in a step, infinite where unknown. They become the
             `reward_space`. Default: the attribute `bounds` of phi. If phi has no such attribute, the constructor takes
             one step to count the features.
 
@@ -110,7 +110,7 @@ class FeatureEnvironment(FeatureSource):
         self.owners = tuple(owners_of(self._stepped))
         self._phi = next((each.phi for each in layers_of(self._stepped) if isinstance(each, FeatureReward)), None)
         self.has_phi = self._phi is not None  # otherwise the features are the environment's own reward
-        self.reports_failures = self.counts_failures = self._running = False  # counts_failures: by a rule
+        self.reports_failures = self.counts_failures = self._running = False  # counts_failures: whether a rule decides
         self.tape: Tape | None = None  # records resets and actions if training writes checkpoints
         self._failure: FailureRule | None = None
         declared = declared_bounds(self._stepped)
@@ -137,7 +137,8 @@ class FeatureEnvironment(FeatureSource):
 
         Raises:
             ValueError: if no episode is running, the action is wrong, or the environment returns an observation of
-                the wrong shape or with nan, features that are not d finite numbers, or a wrong flag.
+                the wrong shape or with nan, features that are not d finite numbers, or a wrong flag (not True or
+                False).
         """
         if not self._running:
             raise ValueError("no episode is running: call reset() before step()")
@@ -177,7 +178,7 @@ class FeatureEnvironment(FeatureSource):
         return time_limit_of(self.env)
 
     def describe(self) -> EnvironmentDescription:
-        """Return the description of the environment that a library stores."""
+        """Return the description of the environment, for the file of a library."""
         return describe_environment(self, self.env.spec, self._actions[0], self._phi)
 
 
@@ -186,8 +187,8 @@ def open_environment(env: Environment, phi: Phi | None = None, **kwargs: object)
 
     Args:
         env: an id, a `gymnasium.Env`, a function that makes one, or a `rasf.World`.
-        phi: function that computes the features of a step, as for `FeatureReward`. Default: None, if they are the
-            environment's own vector reward.
+        phi: function that computes the features of a step, as for `FeatureReward`. Default: None; the features are
+            then the environment's own vector reward.
         **kwargs: arguments of `gymnasium.make`, only for an id.
 
     Raises:
@@ -226,8 +227,8 @@ def estimate_bounds(env: FeatureEnvironment, steps: int = 2000, seed: int = 0, m
         env: the environment, which is reset.
         steps: number of steps. Default: 2,000.
         seed: seed of the episodes and actions. Default: 0.
-        margin: widening on each side, in units of the observed range. It is at least a thousandth of the largest
-            absolute value, or of 1 if that is larger. Default: 0.5.
+        margin: widening on each side, as a multiple of the observed range. The widening is at least 0.001, and at
+            least a thousandth of the largest absolute value. Default: 0.5.
     """
     steps, margin = whole("steps", steps), number("margin", margin, 0.0)
     rng = np.random.default_rng(seed)
@@ -245,7 +246,7 @@ def estimate_bounds(env: FeatureEnvironment, steps: int = 2000, seed: int = 0, m
 
 
 def make(env_id: str, kwargs: Info) -> gymnasium.Env:
-    """Make an environment by its id, also one of MO-Gymnasium; the checker is off, as it rejects vector rewards."""
+    """Make an environment by its id; Gymnasium's checker is switched off, as it rejects vector rewards."""
     if ":" not in env_id:
         is_registered(env_id)  # imports MO-Gymnasium if necessary
     try:
@@ -321,7 +322,7 @@ def owners_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[objec
 
 
 def declared_bounds(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Floats | None:
-    """Return the bounds (d, 2) of a vector reward, infinite where open; None if there is no `reward_space`.
+    """Return the bounds (d, 2) of a vector reward, infinite where unknown; None if there is no `reward_space`.
 
     A wrapper that changes the reward may have its own `reward_space`: the outermost one is used.
     """
@@ -333,7 +334,7 @@ def declared_bounds(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Floats |
 
 
 def _open_bounds(env: gymnasium.Env, phi: Phi | None) -> Floats:
-    """Return infinite bounds (d, 2) of the features; a step is taken to count them."""
+    """Return infinite bounds (d, 2) of the features; a step is taken to count the features."""
     answers.checked_reset(env, 0)
     features = answers.numbers_of(answers.checked("step", env.step(answers.actions_of(env.action_space)[0]))[1])
     if features.ndim != 1 or features.size == 0:

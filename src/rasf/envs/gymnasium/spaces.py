@@ -1,10 +1,11 @@
 """Observation spaces as JSON, and the arrays in an observation of such a space.
 
-    describe(space)       a Gymnasium space as a JSON object: {"kind": ..., sizes and bounds}
+    describe(space)       a Gymnasium space as a JSON object, with the entry "kind" and the sizes and bounds
     leaves(description)   the arrays of an observation in order, each with its path. All fields are checked, because a
-                          description may come from an untrusted file; memory use is bounded by its length
+                          description may come from an untrusted file. The memory used grows with the length of the
+                          description, not with the sizes in it
 
-The parts of a Dict are listed as [key, space] pairs, since their order matters and JSON objects may be sorted.
+The parts of a Dict are listed as [key, space] pairs, because their order matters and a JSON object has no fixed order.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from rasf.files import Header
 if TYPE_CHECKING:
     import gymnasium
 
-Path = tuple[str | tuple[int, int], ...]  # keys of Dicts, (index, length) of Tuples
+Path = tuple[str | tuple[int, int], ...]  # where an array is: the key in a Dict, (index, length) in a Tuple
 MAX_SIZE = 2**31  # largest number of entries of an observation
 MAX_CHOICES = 2**53  # larger whole numbers are not exact in float64, which tables use
 MAX_DEPTH = 16
@@ -33,11 +34,11 @@ ACCEPTED = "Discrete, MultiDiscrete, MultiBinary, Box, Dict or Tuple"
 
 
 class Hot(NamedTuple):
-    """One-hot entries (size,): the number of values of each, its first value, the index of its first network input."""
+    """The entries (size,) of an array that networks get as one-hot vectors."""
 
-    choices: npt.NDArray[np.int64]
-    start: npt.NDArray[np.int64]
-    offset: npt.NDArray[np.int64]
+    choices: npt.NDArray[np.int64]  # number of values of each entry
+    start: npt.NDArray[np.int64]  # lowest value of each entry
+    offset: npt.NDArray[np.int64]  # index of the first network input of each entry
 
 
 class Leaf(NamedTuple):
@@ -45,11 +46,11 @@ class Leaf(NamedTuple):
 
     path: Path
     shape: tuple[int, ...]
-    size: int
-    vector_size: int
+    size: int  # number of entries
+    vector_size: int  # number of network inputs
     hot: Hot | None
-    ways: tuple[tuple[int, int], ...] | None  # (n, k): k entries with n possible values each; None if not countable
-    image: bool = False  # a Box of three dimensions, or of two dimensions in bytes
+    ways: tuple[tuple[int, int], ...] | None  # pairs (n, k): k entries have n values each; None if uncountable
+    image: bool = False  # a Box of three or more dimensions, or of two dimensions of bytes
 
     @property
     def name(self) -> str:
@@ -62,9 +63,10 @@ def _name(path: Path) -> str:
 
 
 def leaves(description: object, path: Path = ()) -> list[Leaf]:
-    """Return the arrays of a description, or raise ValueError if the description is wrong."""
+    """Return the arrays of an observation; raise ValueError if the description of its space is wrong."""
     if not isinstance(description, Mapping) or len(path) > MAX_DEPTH:
-        raise ValueError(f"a space's description must be an object at most {MAX_DEPTH} deep, got {description!r:.60}")
+        wanted = f"an object of at most {MAX_DEPTH} levels"
+        raise ValueError(f"a space's description must be {wanted}, got {description!r:.60}")
     kind = description.get("kind")
     if kind in ("dict", "tuple"):
         parts = description.get("spaces")

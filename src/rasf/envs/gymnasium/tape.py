@@ -8,9 +8,10 @@ generator (`np_random`) before each later reset. Then usually only the running e
        those recorded
     2. if they differ, reset with the first seed, repeat all actions, and compare again
 
-Step 1 is tried on a copy, because a wrapper may have state that outlives episodes, such as the mean of all
-observations. For vector environments, and environments that cannot be copied, all actions are repeated. If the result
-still differs, the environment is not deterministic given its seed, and ValueError is raised.
+Step 1 is tried on a copy first. If it fails there, step 2 starts from an environment that is still as it was made. This
+matters for wrappers with state that outlives episodes, such as the mean of all observations. For vector
+environments, and for environments that cannot be copied, all actions are repeated. If the result still differs, the
+environment is not deterministic given its seed, and ValueError is raised.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Tape:
         self._each = (env.num_envs,) if hasattr(env, "num_envs") else ()  # shape of the actions of a step
         self.obs: object = None
         self._seed = 0
-        self._generator: Header | None = None  # state before the last reset; None if that reset had a seed
+        self._generator: Header | None = None  # its state before the last reset; None if that reset had a seed
         self._actions, self._resets = array("i"), array("q")
         env.tape = self
 
@@ -91,7 +92,7 @@ class Tape:
     def _replayed(self, env: _Env | None, state: Header, generator: Header | None) -> bool:
         """Repeat the recorded actions in an environment, and return whether this leads to the recorded state.
 
-        With the state of a generator, only the running episode is repeated. The result is False if env is None.
+        If the state of a generator is given, only the running episode is repeated. The result is False if env is None.
         """
         if env is None:
             return False
@@ -114,7 +115,7 @@ class Tape:
 
 
 def tapes(env: FeatureVector) -> list[Tape]:
-    """Return tapes for all environments that networks learn from."""
+    """Return a tape for each single environment, or one tape for a vector environment."""
     return [Tape(one) for one in env.environments] if hasattr(env, "environments") else [Tape(env)]
 
 
@@ -122,7 +123,7 @@ def _copy(env: _Env) -> _Env | None:
     """Return a copy, None if the environment cannot be copied."""
     try:
         return copy.deepcopy(env)
-    except Exception:  # any error: simulators raise their own
+    except Exception:  # a simulator may raise errors of any type
         return None
 
 

@@ -1,13 +1,13 @@
-"""Several environments stepped together for networks.
+"""Several environments that are stepped together, to train networks or to run episodes in parallel.
 
 A step of n environments has observations (n, m), flattened to m numbers each, and features (n, d), both float32.
 `open_vector` takes an id or a factory and steps n copies in this process (`SyncEnvs`), or it takes a vector environment
-of Gymnasium (`VectorEnvAdapter`). They reset environments differently; a vector environment declares its mode in
-metadata["autoreset_mode"]:
+of Gymnasium (`VectorEnvAdapter`). When an episode ends, its environment is reset in one of four ways. A vector
+environment declares its way in metadata["autoreset_mode"]. A step that only resets is not *valid*.
 
     SyncEnvs     resets in the last step of an episode; every step is valid
-    SAME_STEP    likewise; info["final_obs"] and info["final_info"] are about the last step, the rest of `info` about
-                 the new episode
+    SAME_STEP    the same; info["final_obs"] and info["final_info"] are about the last step, the other entries of `info`
+                 about the new episode
     NEXT_STEP    the step after an episode only resets: its action is ignored, and it is not valid
     DISABLED     the adapter resets after the last step of an episode, with options={"reset_mask": ...}
 
@@ -57,7 +57,7 @@ _MOST_ENVS = 10_000  # largest number of copies of an environment in this proces
 
 
 class VectorStep(NamedTuple):
-    """The result of a step of n environments; next_obs and obs are (n, m), phi is (n, d), the masks are (n,)."""
+    """The result of a step of n environments: next_obs and obs (n, m), phi (n, d), and masks (n,)."""
 
     next_obs: Floats32
     phi: Floats32
@@ -72,8 +72,8 @@ class _Vector(FeatureSource):
     """n environments, for learning (`reset`, `step`) or for episodes in parallel (`reset_each`, `step_each`).
 
     With `step_each`, only the first episode of each environment after a reset is used, so that short episodes are not
-    counted more often than long ones. A single environment whose episode has ended is not stepped; in a vector
-    environment it is, and its further steps are dropped.
+    counted more often than long ones. `SyncEnvs` does not step an environment whose episode has ended. A vector
+    environment steps it, and these steps are dropped.
     """
 
     num_envs: int
@@ -111,7 +111,7 @@ class SyncEnvs(_Vector):
         return any(environment.reports_failures for environment in self.environments)
 
     def reset(self, seed: int | None = None) -> Floats32:
-        """Begin n episodes, with seeds from `seeds_from`, and return the first observations (n, m)."""
+        """Begin n episodes, with seeds derived from `seed`, and return the first observations (n, m)."""
         seeds = [None] * self.num_envs if seed is None else seeds_from(seed, self.num_envs)
         pairs = zip(self.environments, seeds, strict=True)
         return np.stack([self.encoder.vector(environment.reset(seed)) for environment, seed in pairs])
@@ -161,10 +161,11 @@ class VectorEnvAdapter(_Vector):
                 f"a vector environment must declare in metadata['autoreset_mode'] how it resets, got {self._mode!r}"
             )
         if phi is None and self._mode == NEXT_STEP and isinstance(env.unwrapped, gymnasium.vector.AsyncVectorEnv):
-            # AsyncVectorEnv stacks the rewards of all environments, but a reset has the scalar reward 0
+            # AsyncVectorEnv stacks the rewards of all environments. Where a step only resets, the reward is the
+            # number 0, which cannot be stacked with vectors
             raise ValueError(
-                "an asynchronous vector environment supports rewards that are vectors only if it resets in the "
-                "same step: make it with autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP"
+                "an asynchronous vector environment supports rewards that are vectors only if it resets in the last "
+                "step of an episode: make it with autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP"
             )
         self.env, self.num_envs, self._phi = env, int(env.num_envs), phi
         self._phi_of_step = None if phi is None else answers.phi_caller(phi)
@@ -183,7 +184,7 @@ class VectorEnvAdapter(_Vector):
         self.declared_bounds = answers.checked_bounds(declared)
 
     def reset(self, seed: int | None = None) -> Floats32:
-        """Begin n episodes and return the first observations (n, m); the vector environment distributes the seed."""
+        """Begin n episodes and return the first observations (n, m); the vector environment derives the n seeds."""
         if self.tape is not None:
             self.tape.begin(seed)
         obs = self._observed(self._reset(seed), as_vectors=True)
@@ -200,13 +201,16 @@ class VectorEnvAdapter(_Vector):
         return step._replace(phi=step.phi.astype(np.float32))
 
     def reset_each(self, seeds: Sequence[int]) -> list[object]:
-        """Begin episodes as `SyncEnvs` does; a vector environment of a class outside Gymnasium gets one seed."""
+        """Begin an episode for each of at most n seeds, and return their first observations.
+
+        A vector environment of a class outside Gymnasium gets only the first seed.
+        """
         own = isinstance(self.env.unwrapped, gymnasium.vector.SyncVectorEnv | gymnasium.vector.AsyncVectorEnv)
         listed = [*seeds, *[seeds[-1]] * (self.num_envs - len(seeds))]
         return self._observed(self._reset(listed if own else seeds[0]), as_vectors=False)[: len(seeds)]
 
     def step_each(self, actions: Mapping[int, int]) -> dict[int, Step]:
-        """Take a step in all environments, and return the steps of those with actions."""
+        """Take a step in all environments, and return the steps of the environments in `actions`."""
         step, info = self._step([actions.get(i, 0) for i in range(self.num_envs)], as_vectors=False)
         parts, ended = (step.next_obs, step.phi, *map(np.ndarray.tolist, step[2:5])), step.terminated | step.truncated
         steps = zip(*parts, (self._info_of(info, i, over) for i, over in enumerate(ended.tolist())), strict=True)
@@ -227,7 +231,7 @@ class VectorEnvAdapter(_Vector):
         return raw
 
     def _step(self, actions: npt.ArrayLike, as_vectors: bool) -> tuple[VectorStep, Info]:
-        """Take a step; `_observed` defines the form of the observations."""
+        """Take a step; the observations are network inputs (n, m) if `as_vectors`, otherwise lists."""
         taken = np.array(self._checked(actions), np.int64)
         answer = self._advance(taken)
         next_raw, _, terminated, truncated, info = answer
@@ -255,7 +259,7 @@ class VectorEnvAdapter(_Vector):
         return time_limit_of(self.env)
 
     def describe(self) -> EnvironmentDescription:
-        """Return the description of a single environment; the settings of a vector environment are not known."""
+        """Return the description of one of the environments; their keyword arguments are not known."""
         return replace(describe_environment(self, self.env.spec, self._start, self._phi), kwargs={})
 
     def _advance(self, actions: Ints) -> _Answer:
@@ -312,7 +316,7 @@ class VectorEnvAdapter(_Vector):
             yield answers.numbers_of(features)
 
     def _failures(self, info: Info, ended: Bools) -> Bools:
-        """Return the failures (n,) of a step; those in `final_info` at the end of an episode under SAME_STEP."""
+        """Return the failures (n,) of a step; under SAME_STEP, `final_info` has those of ended episodes."""
         failure = self._failures_in(info)
         if self._mode == SAME_STEP and ended.any():
             failure = np.where(ended, self._failures_in(info.get("final_info", {})), failure)
@@ -328,7 +332,7 @@ class VectorEnvAdapter(_Vector):
         return self._flags("info['failure']", failure)
 
     def _info_of(self, info: Info, i: int, ended: bool) -> Info:
-        """Return the info of environment i for a step: `final_info` at the end of an episode under SAME_STEP."""
+        """Return the info of environment i for a step; under SAME_STEP, it is in `final_info` if the episode ended."""
         info_i = _row(info, i)
         return info_i.get("final_info", {}) if self._mode == SAME_STEP and ended else info_i
 
@@ -336,7 +340,7 @@ class VectorEnvAdapter(_Vector):
         """Return the last observation of the episode that ended in environment i."""
         final = _row(info, i).get("final_obs")
         if final is None:
-            raise ValueError("a vector environment that resets in the same step must return info['final_obs']")
+            raise ValueError("a vector environment that resets in an episode's last step must return info['final_obs']")
         return final
 
     def _observed(self, raw: object, as_vectors: bool) -> Any:
@@ -390,10 +394,10 @@ def open_vector(
 
     Args:
         env: an id, a function that makes an environment, an environment, or a `VectorEnv`.
-        num_envs: number of environments. Default: 1, or that of the `VectorEnv`. If `env` is a single environment, it
-            must be 1.
-        phi: function that computes the features of a step, as for `FeatureReward`. Default: None, if they are the
-            environment's own vector reward.
+        num_envs: number of environments. Default: 1, or that of the `VectorEnv`. If `env` is a single environment, the
+            number must be 1.
+        phi: function that computes the features of a step, as for `FeatureReward`. Default: None; the features are
+            then the environment's own vector reward.
         **kwargs: arguments of `gymnasium.make`, only for an id.
 
     Raises:

@@ -43,7 +43,7 @@ class WorldEnv(gymnasium.Env[Floats32, np.int64]):
 
     @property
     def compiled_world(self) -> World:
-        """The world itself, for the training loop that is compiled with it."""
+        """The world itself, which the fused driver compiles together with the training loop."""
         return self._world
 
     def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[Floats32, Header]:
