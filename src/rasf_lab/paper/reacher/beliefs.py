@@ -181,7 +181,7 @@ def _both_elbows(values: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Formula(Risk):
-    """A utility of independent features: a formula of their probabilities (.., d, N), atoms (d, N), and weights (d,)."""
+    """A utility of independent features: a formula of their probabilities (.., d, N), atoms (d, N) and weights (d,)."""
 
     formula: Callable[[Array, Array, Array], Array]
     supports: ClassVar[frozenset[str]] = frozenset({"independent"})
