@@ -1,9 +1,9 @@
 """`rasf bench`: run the benchmarks of a checkout on this machine and compare them with earlier runs.
 
 Benchmarks are scripts in `lab/benchmarks/`, each run in a process of its own. A measure is a number such as a time. If
-the same run also measures a reference implementation, there is a ratio of the two, which is more reliable on a
-shared machine. The history is a file with one line per run. A measure is marked if it is worse by more than a factor
-`SLOWER` than the median of the earlier runs of the same machine and size.
+the same run also measures a reference implementation, the ratio of the two is shown, which is more reliable on a
+shared machine. The history is a file with one line per run. A measure is marked if it is worse by more than the factor
+`SLOWER` than the median of the earlier runs on the same machine and at the same size.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _FEWEST = 3  # earlier runs that a comparison needs
 class Measure(NamedTuple):
     """A number in a benchmark's JSON, by its path.
 
-    `reference` is the path of the ratio of a reference's number to ours. The ratio may be missing, because references
-    are other packages, which need not be installed.
+    `reference` is the path of another number: the ratio of a reference implementation's number to ours. The ratio may
+    be missing, because references are other packages, which need not be installed.
     """
 
     label: str
@@ -76,7 +76,7 @@ BENCHMARKS = (
         (
             Measure("RaSFQL", ("RaSFQL independent", "us_per_step"), "us/step", ("dense_over_ours",)),
             Measure("SFQL", ("SFQL independent", "us_per_step"), "us/step"),
-            Measure("RaPRQL", ("RaPRQL", "seconds"), "s"),
+            Measure("RaPRQL, all steps", ("RaPRQL", "seconds"), "s"),
         ),
     ),
     Benchmark(
@@ -84,8 +84,13 @@ BENCHMARKS = (
         "acting.py",
         ("--policies", "16"),
         (
-            Measure("new w and risk", (*_ONE, "us_new_w_and_risk"), "us", (*_ONE, "dense_over_new")),
-            Measure("batches", ("batch", "MeanVariance", "decisions_per_s_first"), "a second", higher_is_better=True),
+            Measure("first action for a new w and risk", (*_ONE, "us_new_w_and_risk"), "us", (*_ONE, "dense_over_new")),
+            Measure(
+                "first actions of a batch for a new risk",
+                ("batch", "MeanVariance", "decisions_per_s_first"),
+                "actions/s",
+                higher_is_better=True,
+            ),
         ),
     ),
     Benchmark(
@@ -93,8 +98,8 @@ BENCHMARKS = (
         "acting_deep.py",
         ("--policies", "2", "--steps", "100"),
         (
-            Measure("means only", ("point", "one_us"), "us"),
-            Measure("histograms", ("histogram", "one_us"), "us"),
+            Measure("one action, networks of means", ("point", "one_us"), "us"),
+            Measure("one action, networks of histograms", ("histogram", "one_us"), "us"),
         ),
     ),
     Benchmark(
@@ -102,8 +107,8 @@ BENCHMARKS = (
         "deep.py",
         ("--steps", "100", "--agents", "sfdqn"),
         (
-            Measure("SFDQN", ("sfdqn", "ms"), "ms"),
-            Measure("fraction of bandwidth", ("sfdqn", "fraction_of_bandwidth"), "", higher_is_better=True),
+            Measure("training step of SFDQN", ("sfdqn", "ms"), "ms"),
+            Measure("share of the memory bandwidth", ("sfdqn", "fraction_of_bandwidth"), "", higher_is_better=True),
         ),
         full=("--steps", "1000", "--agents", "sfdqn"),
     ),
@@ -112,8 +117,8 @@ BENCHMARKS = (
         "deep.py",
         ("--steps", "200", "--lanes", "10", "--agents", "rasfc51"),
         (
-            Measure("RaSFC51, ten lanes", ("rasfc51", "ms"), "ms"),
-            Measure("fraction of bandwidth", ("rasfc51", "fraction_of_bandwidth"), "", higher_is_better=True),
+            Measure("training step of ten RaSFC51 in parallel", ("rasfc51", "ms"), "ms"),
+            Measure("share of the memory bandwidth", ("rasfc51", "fraction_of_bandwidth"), "", higher_is_better=True),
         ),
         full=("--steps", "2000", "--lanes", "10", "--agents", "rasfc51"),
         on_gpu=True,
@@ -122,13 +127,16 @@ BENCHMARKS = (
         "files",
         "storage.py",
         ("--gigabytes", "0.05", "--repeats", "2"),
-        (Measure("load, checked", ("load", "gigabytes_per_second"), "GB/s", higher_is_better=True),),
+        (Measure("load with checksums", ("load", "gigabytes_per_second"), "GB/s", higher_is_better=True),),
     ),
 )  # fmt: skip
 
 
 class Row(NamedTuple):
-    """One measure: value, ratio of reference to value, and factor by which it is worse than earlier runs (1: equal)."""
+    """One measure: its value, the ratio of the reference's value to it, and its comparison with earlier runs.
+
+    `worse` is the factor by which the value is worse than the median of earlier runs, 1 if they are equal.
+    """
 
     benchmark: str
     label: str
@@ -155,15 +163,15 @@ def checkout() -> Path:
 
 
 def measure(chosen: Iterable[Benchmark], quick: bool, history: Path) -> tuple[list[Row], Numbers]:
-    """Run benchmarks, compare them to the history and add them to it.
+    """Run benchmarks, compare the results with the history, and append them to the history.
 
     Args:
         chosen: the benchmarks.
         quick: whether to run them at quick size.
-        history: file of earlier runs, which is appended to.
+        history: the file of earlier runs.
 
     Returns:
-        The rows of the table, and the entry of the history.
+        The rows of the table, and the new entry of the history.
     """
     from rasf_lab.sweep.worker import commit
 
@@ -229,7 +237,7 @@ def _row(benchmark: Benchmark, one: Measure, answer: Numbers, earlier: Sequence[
 
 
 def _number(answer: object, path: tuple[str, ...]) -> float | None:
-    """The number at a path in a benchmark's JSON, or None."""
+    """Return the number at a path in a benchmark's JSON; None if there is none."""
     for name in path:
         answer = answer.get(name) if isinstance(answer, dict) else None
     return float(answer) if isinstance(answer, int | float) else None
@@ -245,7 +253,8 @@ def bench(
 ) -> None:
     """Measure the speed of rasf: planning, tables, acting, a training step of networks on CPU and GPU, files.
 
-    The ratio compares with a reference in the same run, the last column with earlier runs on this machine.
+    The column "reference / ours" compares rasf with another implementation in the same run. The last column compares
+    with earlier runs on this machine.
 
     Example: `rasf bench --quick --only planning`
     """
@@ -273,7 +282,7 @@ def bench(
 
 
 def _gpus() -> list[str]:
-    """Ids of the GPUs that JAX can use."""
+    """Return the ids of the GPUs that jax can use."""
     from rasf_lab.sweep.engines.machine import gpus
 
     return gpus()

@@ -154,11 +154,11 @@ def claims(
 
 
 def _print_claims(rows: Sequence[Numbers]) -> None:
-    """Print a line for each claim, and totals."""
+    """Print one line for each claim, and how many claims have each verdict."""
     from rasf_lab.common.claims import is_ours
 
     if not rows:
-        return  # some batches decide no claim
+        return  # some batches of the reacher alone decide no claim
     seconds = [row["second_reading"] for row in rows if row["second_reading"]]
     shown = Table(box=None, pad_edge=False, header_style="bold")
     widths = {"id": 3, "verdict": 9} | ({"2nd": 9} if seconds else {}) | {"measured": 22}

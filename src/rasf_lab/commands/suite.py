@@ -1,4 +1,4 @@
-"""`rasf suite [NAME ..]`: benchmark environments at several risks, with a control and rivals."""
+"""`rasf suite [NAME ..]`: benchmark environments, solved at several risks, by a risk-neutral control, and by rivals."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rasf_lab.sweep.spec import Spec
     from rasf_lab.sweep.store import Store
 
-_SHOWN = 20  # lines of a list; the others are only counted
+_SHOWN = 20  # lines of a list that are printed; the others are only counted
 _RUN = "run"
 
 
@@ -34,7 +34,7 @@ class EngineName(StrEnum):
 
 
 class _RunUnlessNamed(TyperGroup):
-    """A command group with a default: arguments that do not begin with a command are those of `run`."""
+    """A command group with a default: if the first argument is not a command, the command is `run`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, "--help"):
@@ -155,7 +155,7 @@ def progress_table(name: str, progress: SweepProgress) -> Table:
 
 
 def _rate(rate: float) -> str:
-    """The rate per second, minute or hour, in the first of these units in which it is at least 1."""
+    """Return the rate per second, minute or hour, in the first of these units in which it is at least 1."""
     for unit, seconds in (("s", 1), ("min", 60)):
         if rate * seconds >= 1:
             return f"{rate * seconds:.1f}/{unit}"

@@ -3,8 +3,8 @@
 An experiment is a folder of this package. The folder is imported only if the experiment is run, so that the grid needs
 neither jax nor the code of the reacher. A folder has these modules:
 
-    runs.py       total_ticks(preset), and run(preset, seed, tick, folder), which writes files of runs to `folder` and
-                  returns a Result, or a sentence that names the missing runs
+    runs.py       total_ticks(preset), the number of calls of `tick`; run(preset, seed, tick, folder), which writes
+                  files of runs to `folder` and returns a Result, or a sentence that names the missing runs
     measures.py   numbers from runs
     claims.py     rules that turn numbers into findings
     figures.py    FIGURES: functions that draw a result, by name; a function returns None if its runs are missing
@@ -22,7 +22,7 @@ from rasf_lab.common.results import Result
 
 
 def total_ticks(name: str, preset: str, **options: object) -> int:
-    """Return how often an experiment calls `tick`; arguments as for `reproduce`."""
+    """Return how often `reproduce` calls `tick` if it gets the same name, preset and options."""
     return int(_part(name, "runs").total_ticks(preset, **options))
 
 

@@ -1,4 +1,4 @@
-"""Rollouts by an acting rule, in worlds that step many episodes at once, as arrays."""
+"""Rollouts by an acting rule (`rasf.library.acting.rule`), in worlds that step many episodes at once, as arrays."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def follow(rule: ActingRule, world: ArrayWorld, episodes: int, steps: int) -> It
         rule: the acting rule.
         world: the world of the episodes.
         episodes: the number of episodes.
-        steps: the largest number of steps.
+        steps: the largest number of steps of an episode.
 
     Yields:
         After every step, the rule's memory: its state for every episode, such as the accrued return.

@@ -16,7 +16,7 @@ from rasf.transfer import gpi_actions
 from rasf.world import World
 
 S = TypeVar("S")  # states
-T = TypeVar("T")  # totals
+T = TypeVar("T")  # totals, such as sums of features
 X = TypeVar("X")  # inputs of a step
 Measure = Callable[[Array, Any], Array]  # (number of the step, next state) -> numbers to average over an episode
 
@@ -103,7 +103,7 @@ def rollouts(
 ) -> Rollouts:
     """Run n episodes on each task.
 
-    Sums and measures end when an episode terminates. States are recorded up to the time limit, beyond termination.
+    Sums and measures end when an episode terminates. States are recorded up to the time limit, also after termination.
 
     Args:
         agent: the agent, from `Agent.for_weights` of the tasks' weights.
@@ -113,7 +113,7 @@ def rollouts(
         beta: the risk, as the factor that `agent.risk` takes.
         tasks: the tasks.
         n: the number of episodes on each task.
-        way: settings of the rollouts. Default: `Way()`.
+        way: settings of the rollouts. Default: those of `Way`.
     """
     risk, gamma, measure = agent.risk(beta), agent.settings.gamma, way.measure
 

@@ -1,8 +1,9 @@
 """Fast rollouts of a tabular library in the four-room world, for any w and risk. A caller can stop the rollouts.
 
-All random numbers are drawn beforehand, from the seed alone: episode e uses draws[e, t] at step t for every risk. Whole
-episodes run in a numba kernel (`walk`), since a call from Python for each step would take longer than the step. The
-kernel releases Python's global interpreter lock. Greedy actions are those of `TablePolicies.act`, with the same cache.
+All random numbers are drawn beforehand, and depend only on the seed: at step t, episode e uses draws[e, t], whatever
+the risk. Whole episodes run in a numba kernel (`walk`), since a call from Python for each step would take longer than
+the step. The kernel releases Python's global interpreter lock. Actions are those of `TablePolicies.act`, and are kept
+in the same cache.
 
 The kernel cannot evaluate some risks. With such a risk, an episode that reaches a state without a cached action waits
 there. Python then scores the state, and the next call of the kernel continues the episode.
@@ -45,7 +46,7 @@ class Walks(NamedTuple):
     flags: Ints  # (n, T + 1) int64, the objects collected so far, one bit each
     phi: Floats  # (n, d) sums of the features
     lengths: Ints  # (n,) steps so far
-    over: Bools  # (n,)
+    over: Bools  # (n,) whether the episode has ended
     waiting: Ints  # (n,) the state whose action is not cached, or -1
 
 
@@ -88,7 +89,7 @@ def walk_four_room(
 
 
 def walk_by_rule(rule: ActingRule, rooms: FourRoom, draws: Floats, stop: Callable[[], bool]) -> RuledWalks | None:
-    """Run episodes from the start by an acting rule; `rooms`, `draws`, `stop` and None as in `walk_four_room`."""
+    """Run episodes from the start by an acting rule; other arguments as for `walk_four_room`. None if stopped."""
     (n, steps), world = draws.shape, _Rooms(rooms, draws)
     earned, found = np.zeros((n, steps + 1)), None
     for t, memory in enumerate(follow(rule, world, n, steps)):
@@ -145,7 +146,7 @@ def walk(
     """Continue the episodes begin, begin + 1, .., one for each row of draws, until they end or wait for an action.
 
     `row` (uint64) is scratch space for one observation of `rasf/FourRoom-v0`: row, column, one flag for each object.
-    Its numbers are the bits of floats. `bits` are the bits of 0.0, 1.0, ..
+    Its numbers are written as the bits of float64, by which states are looked up. `bits` are the bits of 0.0, 1.0, ..
     """
     for n in range(len(draws)):
         e = begin + n
@@ -176,12 +177,12 @@ def walk(
 def check_rooms(sources: TablePolicies, rooms: FourRoom) -> None:
     """Refuse a map whose sizes differ from those of training, as compiled code does not check bounds."""
     sizes = {
-        "numbers of an observation": (sources.n_inputs, 2 + len(rooms.world().class_of)),
+        "numbers in an observation": (sources.n_inputs, 2 + len(rooms.world().class_of)),
         "actions": (sources.n_actions, len(ACTIONS)),
         "features": (sources.n_features, rooms.n_features),
     }
     for name, (held, wanted) in sizes.items():
         if held != wanted:
             raise ValueError(
-                f"rooms must be the map that the policies were trained on: it has {wanted} {name}, not {held}"
+                f"rooms must be the map that the policies were trained on, with {held} {name}, got {wanted}"
             )

@@ -2,8 +2,8 @@
 
 Histogram networks act inside one compiled program, 50 steps at a time, with the scores of `NetworkPolicies.act`. Other
 networks are called step by step. Eight rollouts make a block, and blocks run in parallel in threads, since the matrices
-of a block are too small for jax to use several cores. All random numbers are drawn beforehand, from the seed alone:
-initial angles, noise on the torques, and the numbers that decide on failures. So all risks have equal draws.
+of a block are too small for jax to use several cores. All random numbers are drawn beforehand, and depend only on the
+seed: initial angles, noise on the torques, and the numbers that decide on failures. So they are equal for all risks.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def arm_chances(world: Reacher, rollouts: int, seed: int) -> ArmChances:
 def roll_out_by_rule(
     rule: ActingRule, world: Reacher, chances: ArmChances, stop: Callable[[], bool]
 ) -> ArmRollouts | None:
-    """Run rollouts by an acting rule, step by step; `world`, `chances`, `stop` and None as in `roll_out_arm`."""
+    """Run rollouts by an acting rule, step by step; other arguments as for `roll_out_arm`. None if stopped."""
     arms, found = _Arms(world, chances), None
     for memory in follow(rule, arms, len(chances.states), world.episode_length):
         if stop():
@@ -105,7 +105,8 @@ def roll_out_arm(
     """
     sources.check(risk)
     n = len(chances.states)
-    filled = np.arange(-(-n // _BLOCK) * _BLOCK) % n  # the last block is filled, so that only one size is compiled
+    # the last block is filled with the first rollouts again, so that only one size of block is compiled
+    filled = np.arange(-(-n // _BLOCK) * _BLOCK) % n
     blocks = [
         ArmChances(chances.states[rows], Noise(*(part[:, rows] for part in chances.noise)))
         for rows in np.split(filled, len(filled) // _BLOCK)
@@ -144,7 +145,7 @@ def _one_block(
 def _some_steps(
     world: Reacher, task: HistogramTask, form: RiskForm, state: Array, noise: Noise
 ) -> tuple[Array, tuple[Array, Array]]:
-    """Return the last state, and the next state and the features of every step."""
+    """Return the last state; and for every step the state after it, and its features."""
     steps: Steps[Array, None, Noise] = Steps(
         act=lambda state, noise: choose_by_histograms(task, world.observe(state), form),
         advance=world.advance,

@@ -31,25 +31,25 @@ from rasf_lab.paper.four_room.measures import (
 )
 from rasf_lab.paper.four_room.predictions import LEVELS, relative_errors, rises
 
-Searches = Mapping[str, Mapping[Pair, Floats]]  # returns (seeds,) by "prql -2", then by eta and tau
-_FIRST = 16  # tasks
-_SOON = 32  # tasks
-_TASKS_ENOUGH = 24.5  # means at least 25 of the 27 novel tasks
+Searches = Mapping[str, Mapping[Pair, Floats]]  # total returns (seeds,) by curve, such as "prql -2", then by (eta, tau)
+_FIRST = 16  # tasks that count as the first ones
+_SOON = 32  # tasks after which early returns and failures are compared
+_TASKS_ENOUGH = 24.5  # at least 25 of the 27 novel tasks
 _RESAMPLES = 1_000
 _NAMED_TASKS = (NOVEL_TASKS[:, 1] == 1) | (
     (NOVEL_TASKS[:, 0] == 1) & (NOVEL_TASKS[:, 1] == -1) & (NOVEL_TASKS[:, 2] <= 0)
 )  # the tasks that F16 names
-_KINDS = ("F", "M", "T7")
+_KINDS = ("F", "M", "T7")  # how the ids of these claims begin
 
 
 @dataclass(frozen=True)
 class Curves:
-    """Arrays by the name of their curve. Those of "novel neutral" and "novel averse" include the novel tasks."""
+    """Arrays by the name of their curve. "novel neutral" and "novel averse" also have results on the novel tasks."""
 
     arrays: Mapping[str, Arrays]
 
     def of_common_seeds(self, *names: str) -> Curves:
-        """Return the curves, with the named ones reduced to their common seeds, as some have only the first seeds."""
+        """Return the curves. Those with these names are cut to the first seeds, as many as all of them have."""
         n = min(self.seeds(name) for name in names)
         kept = {name: {key: values[:n] for key, values in self.arrays[name].items()} for name in names}
         return Curves({**self.arrays, **kept})
@@ -92,7 +92,7 @@ def read(claim: str, runs: Curves, noise: str = "independent", second: bool = Fa
     Args:
         claim: the id of the claim.
         runs: all curves.
-        noise: the curve that {noise} stands for. Default: "independent".
+        noise: the word for {noise} in the rule's names of curves: "independent" or "shared". Default: "independent".
         second: apply the rule of the second reading. Default: False.
 
     Returns:
@@ -108,7 +108,7 @@ def _beside_shared_noise(reading: Reading, shared: Reading | None) -> Reading:
     return replace(reading, measured=f"{reading.measured}. Shared initial noise: {said} ({shared.measured})")
 
 
-# --- measures of the rules: (seeds,) or (seeds, columns) of a curve
+# --- measures that the rules name: functions from a curve to numbers (seeds,) or (seeds, columns)
 
 
 def _ends(runs: Curves, name: str) -> int:
@@ -117,7 +117,7 @@ def _ends(runs: Curves, name: str) -> int:
 
 
 def _steps_on(runs: Curves, name: str, cells: Bools) -> Floats:
-    """Return steps per rollout (seeds, 27) on these cells, acting at the risk of training."""
+    """Return steps per rollout (seeds, 27) on these cells in the curve "novel neutral" or "novel averse"."""
     arrays, way = runs.arrays[name], name.split()[-1]
     return arrays[f"visits_{way}"][:, :, cells].sum(axis=2) / arrays[f"features_{way}"].shape[2]
 
@@ -203,9 +203,10 @@ def sensitive(searches: Searches) -> Reading:
 
 
 def alike(novel: Mapping[str, Arrays]) -> Reading:
-    """Return the reading of F15: overlap of mean visits of two agents on a task, and of one agent on two tasks.
+    """Return the reading of F15, which compares two overlaps of visits.
 
-    The interval resamples seeds.
+    One is that of two agents on the same task, the other that of one agent on two tasks. The interval of their
+    difference is a bootstrap over seeds.
     """
     visits = [
         novel[way][f"visits_{way}"] / novel[way][f"visits_{way}"].sum(axis=2, keepdims=True)
@@ -215,7 +216,7 @@ def alike(novel: Mapping[str, Arrays]) -> Reading:
     def overlaps(chosen: Ints) -> tuple[float, float]:
         averse, neutral = (each[chosen].mean(axis=0) for each in visits)
         n = len(averse)
-        pairs = [np.minimum(each[:, None], each).sum(axis=-1) for each in (averse, neutral)]  # (27, 27), 1 on itself
+        pairs = [np.minimum(each[:, None], each).sum(axis=-1) for each in (averse, neutral)]  # (27, 27), diagonal 1
         across = np.mean([(pair.sum() - n) / (n * (n - 1)) for pair in pairs])
         return float(np.minimum(averse, neutral).sum(axis=-1).mean()), float(across)
 
@@ -239,7 +240,7 @@ def seconds(curves: Mapping[str, Arrays]) -> Reading | None:
 
 
 def dial(curves: Mapping[str, Arrays]) -> Reading | None:
-    """Return the reading of M8, the rank correlation of failures with aversion by task; None if runs are missing."""
+    """Return the reading of M8, for each task the rank correlation of failures with aversion; None without the runs."""
     names = ("rasf-model library both", "rasfql dial")
     if not set(names) <= curves.keys():
         return None

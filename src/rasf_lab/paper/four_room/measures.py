@@ -1,10 +1,20 @@
 """Numbers from four-room runs: curves over the training tasks, results on 27 novel tasks, dangerous cells.
 
-A curve has the results of the runs that differ only in the seed. Its name is "sfql independent -2" (algorithm, initial
-noise, beta), "prql -2" (algorithm, omega), "q-learning", or for other readings of the paper "sfql w-given -2",
-"sfql diagonal -2", "prql c-step-0.1 -2", "prql as-printed -2". beta and omega are the paper's, the bare factor of the
-variance. Agents trained at beta 0 ("neutral") and -2 ("averse") act on the
-novel tasks in three ways: at beta 0, at -2, and at -2 with discount-aware scores ("aware").
+A curve has the results of the runs that differ only in the seed. Its name begins with the algorithm and ends with beta
+or, for PRQL, with omega. The words between them name the reading of the paper:
+
+    sfql independent -2     each policy begins with its own noise
+    sfql shared -2          all policies begin with the same noise
+    sfql w-given -2         w is given, not learned
+    sfql diagonal -2        only the diagonal of Sigma is learned
+    prql -2
+    prql c-step-0.1 -2      PRQL's risk table C learns with step size 0.1, not 0.05
+    prql as-printed -2      a use of a policy is counted before its episode, not after it
+    q-learning
+
+beta is the paper's, which multiplies the whole variance: beta = -2 is MeanVariance(-4). omega is the factor of C in
+PRQL. Agents trained at beta 0 and -2 act on the novel tasks in three ways (`WAYS`): "neutral" at beta 0, "averse" at
+-2, and "aware" at -2 gamma^t in step t, since the remaining return is discounted by gamma^t.
 """
 
 from __future__ import annotations
@@ -25,24 +35,24 @@ WAYS = ("neutral", "averse", "aware")
 NOVEL_TASKS = np.array(list(product((-1.0, 0.0, 1.0), repeat=3)))
 
 Arrays = dict[str, Floats]
-Pair = tuple[float, float]  # eta and tau
+Pair = tuple[float, float]  # eta and tau of PRQL
 
-# choices that the paper leaves open: the other reading in words, the curve of our reading, the curve of the other
+# choices that the paper leaves open: the other reading in words, the curve of our reading, that of the other reading
 CHOICES = (
     ("w is given, not learned", "sfql independent 0", "sfql w-given 0"),
     ("w is given, not learned", "sfql independent -2", "sfql w-given -2"),
     ("all policies begin with the same noise", "sfql independent 0", "sfql shared 0"),
     ("all policies begin with the same noise", "sfql independent -2", "sfql shared -2"),
     ("Sigma is diagonal", "sfql independent -2", "sfql diagonal -2"),
-    ("C's step is 0.1, not 0.05", "prql -2", "prql c-step-0.1 -2"),
-    ("C's step is 0.1, not 0.05", "prql -4", "prql c-step-0.1 -4"),
-    ("PRQL counts a use before the episode", "prql 0", "prql as-printed 0"),
-    ("PRQL counts a use before the episode", "prql -2", "prql as-printed -2"),
+    ("PRQL's risk table C learns with step size 0.1, not 0.05", "prql -2", "prql c-step-0.1 -2"),
+    ("PRQL's risk table C learns with step size 0.1, not 0.05", "prql -4", "prql c-step-0.1 -4"),
+    ("PRQL counts a use of a policy before the episode, not after it", "prql 0", "prql as-printed 0"),
+    ("PRQL counts a use of a policy before the episode, not after it", "prql -2", "prql as-printed -2"),
 )
 
 
 def curve_summary(arrays: Arrays) -> dict[str, Arrays]:
-    """Return means and standard errors over seeds of return and failures (seeds, tasks), per task and cumulative."""
+    """From return and failures (seeds, tasks), return means and standard errors over seeds, per task and cumulative."""
     found: dict[str, Arrays] = {"return": {}, "failures": {}}
     for name, shown in found.items():
         for prefix, values in (("", arrays[name]), ("cumulative_", arrays[name].cumsum(axis=1))):
@@ -52,10 +62,10 @@ def curve_summary(arrays: Arrays) -> dict[str, Arrays]:
 
 
 def choices(curves: dict[str, Arrays]) -> list[Numbers]:
-    """Return how each of CHOICES changes cumulative return and failures: mean and interval, paired by seed."""
+    """Return how each of CHOICES changes the total return and failures: mean and interval, paired by seed."""
     rows = []
     for words, ours, other in CHOICES:
-        n = len(curves[other]["return"])  # some curves have only the first seeds
+        n = len(curves[other]["return"])  # other readings may be run with the first n seeds only
         row: Numbers = {"choice": words, "of": ours, "to": other, "seeds": n}
         for what in ("return", "failures"):
             before, after = (curves[name][what][:n].sum(axis=1) for name in (ours, other))
@@ -65,7 +75,7 @@ def choices(curves: dict[str, Arrays]) -> list[Numbers]:
 
 
 def search_summary(search: dict[Pair, Floats]) -> list[Numbers]:
-    """Return the mean cumulative return for every eta and tau of a search, from the returns of the seeds (seeds,)."""
+    """Return the mean total return for every eta and tau of a search, from the total returns (seeds,)."""
     return [{"eta": eta, "tau": tau, "return": round(float(found.mean()), 1)} for (eta, tau), found in search.items()]
 
 
@@ -81,9 +91,10 @@ def novel_summary(arrays: Arrays) -> Numbers:
 
 
 def novel_outcome(features: Floats) -> Arrays:
-    """Return mean return, variance within a task, failures and objective, each (seeds,).
+    """Return four measures (seeds,), which are means over the novel tasks.
 
-    The objective is the paper's, mean - 2 variance, of each task.
+    They are the mean return, its variance over the rollouts of a task, failures per rollout, and the paper's objective
+    of a task, mean - 2 variance.
 
     Args:
         features: sums of the features of rollouts (seeds, 27, rollouts, d).

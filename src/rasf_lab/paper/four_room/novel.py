@@ -1,7 +1,10 @@
-"""Acting on novel tasks with a trained learner, without learning. Every step can have its own score coefficients.
+"""Act on novel tasks with a trained learner, without learning.
 
-In a state that was not visited in training, the learner draws its initial noise, as in training. Frozen policies have
-no noise there and take action 0.
+A score is the sum of the learned numbers (psi and Sigma) times coefficients, which follow from the task and the risk.
+Every step can have its own coefficients, because discount-aware GPI changes the risk from step to step.
+
+In a state that was not visited in training, the learner draws its initial noise, as in training. Policies of a saved
+library have no noise there and take action 0.
 """
 
 from __future__ import annotations
@@ -67,9 +70,9 @@ def roll_out(
     Args:
         learner: the trained learner.
         rooms: the map that the learner was trained on.
-        coefs: coefficients of the scores, (1, m) for all steps, or (steps, m) a row for each step (discount-aware GPI).
+        coefs: coefficients of the scores: one row (1, m) for all steps, or (steps, m) with a row for each step.
         epsilon: the probability of a random action.
-        draws: random numbers (episodes, steps, 3).
+        draws: random numbers in [0, 1) (episodes, steps, 3).
 
     Returns:
         Sums of the features (episodes, d), lengths (episodes,), and the number of steps in each cell (cells,).
@@ -78,11 +81,11 @@ def roll_out(
         raise ValueError("rooms must have the map that the learner was trained on, got another world")
     m = learner.memory.coef.shape[1]
     if coefs.shape not in ((1, m), (draws.shape[1], m)):
-        raise ValueError(f"coefs must have 1 or {draws.shape[1]} rows of {m}, got {coefs.shape}")
+        raise ValueError(f"coefs must have shape (1, {m}) or ({draws.shape[1]}, {m}), got {coefs.shape}")
     if draws.ndim != 3 or draws.shape[2] != 3:
         raise ValueError(f"draws must have shape (episodes, steps, 3), got {draws.shape}")
     world, memory = rooms.world(), learner.memory
-    # a copy, so that the scores of a new task do not change the learner
+    # a copy, so that the coefficients of the novel task do not replace those of the learner
     scratch = memory._replace(coef=memory.coef.copy(), now=memory.now.copy())
     features = np.zeros((len(draws), learner.n_features))
     lengths, visits = np.zeros(len(draws), np.int64), np.zeros(len(rooms.cells), np.int64)
@@ -96,7 +99,7 @@ def roll_out(
         visits += seen
         features[episode], lengths[episode] = earned, length
     learner.memory = memory._replace(table=scratch.table, rows=scratch.rows)
-    learner.memory.now[:2] = scratch.now[0] + 1  # invalidate cached scores, which are of other weights
+    learner.memory.now[:2] = scratch.now[0] + 1  # the cached scores are those of the novel task: invalidate them
     return features, lengths, visits
 
 
@@ -111,10 +114,11 @@ def walk(
     visits: Ints,
     features: Floats,
 ) -> int:
-    """Run one episode of at most len(draws) steps, scored with coefs[n] at step n.
+    """Run one episode of at most len(draws) steps.
 
+    The score coefficients at step n are coefs[n]; if coefs has a single row, it is for all steps.
     Add the steps in each cell to `visits` (cells,), and phi to `features` (d,). Return the length of the episode, or -1
-    if the memory is full.
+    if the memory has no room for a new state.
     """
     n_cells, n_actions = world.destination.shape
     state = world.first_state()

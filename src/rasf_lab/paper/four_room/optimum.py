@@ -30,7 +30,7 @@ def solve(rooms: FourRoom, w: Floats, beta: float, gamma: float) -> tuple[Values
     Args:
         rooms: the map.
         w: weights of the task (d,).
-        beta: the factor of the entropic utility; 0 is the mean.
+        beta: the strength of the entropic utility; 0 is the mean.
         gamma: the discount factor.
     """
     world = rooms.world()
@@ -87,7 +87,7 @@ def sweep_masks(world: four_room.RoomArrays, w: Floats, beta: float, gamma: floa
 def follow(
     world: four_room.RoomArrays, step_limit: int, w: Floats, action: Ints, epsilon: float, draws: Floats, counts: Ints
 ) -> float:
-    """Act by the table `action` for len(draws) steps, episode after episode.
+    """Act by the table `action` (masks, cells) for len(draws) steps, episode after episode.
 
     The loop is compiled, as a call from Python for each step would take longer than the step.
 

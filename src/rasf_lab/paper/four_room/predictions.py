@@ -1,4 +1,4 @@
-"""Returns on the 27 novel tasks: of single sources, predicted and realised, and of GPI at levels of aversion.
+"""Predicted and realised returns of single source policies on the 27 novel tasks, and results of GPI by aversion.
 
 There is no learning and no exploration. A level of aversion is the paper's beta. All levels of a task, and all
 libraries of a seed, use the same random numbers.
@@ -21,13 +21,13 @@ from rasf_lab.paper.four_room.measures import NOVEL_TASKS, Arrays
 from rasf_lab.rollouts.four_room import chances, walk_four_room
 
 LEVELS = tuple(-0.5 * n for n in range(9))
-_SOURCES = 32  # the most source tasks of a library, spread evenly over the training tasks
+_SOURCES = 32  # largest number of source tasks of a library; they are spread evenly over the training tasks
 _ALONE = 40  # a source has 40 times as many rollouts as GPI, for the estimate of its variance
-_CHANCES = 98  # added to 1,000 x seed for the seed of the random numbers
+_CHANCES = 98  # random numbers are drawn with the seed 1,000 x seed + 98
 
 
 def library_of(learner: ModelLearner, tasks: Floats, beta: float) -> TablePolicies:
-    """Return a library of the policies that are planned at a risk for `some_of(tasks)`.
+    """Return a library with a policy for each of `some_of(tasks)`, planned in the learner's model at the risk `beta`.
 
     Args:
         learner: the trained learner, whose model is used.
@@ -38,7 +38,7 @@ def library_of(learner: ModelLearner, tasks: Floats, beta: float) -> TablePolici
 
 
 def some_of(tasks: Floats) -> Floats:
-    """Return the training tasks (of all (n, d)) that a library has policies for."""
+    """Return those of the training tasks (n, d) for which a library has policies: at most 32, spread evenly."""
     return tasks[:: max(1, len(tasks) // _SOURCES)][:_SOURCES]
 
 
@@ -52,7 +52,7 @@ def dial(sources: TablePolicies, seed: int, rollouts: int, levels: tuple[float, 
         levels: the paper's betas. Default: 0, -0.5, .., -4.
 
     Returns:
-        `dial_return` (27, levels), and `dial_failed` (27, levels, rollouts), 1 for a failure.
+        The mean return `dial_return` (27, levels), and `dial_failed` (27, levels, rollouts), 1 for a failure.
     """
     rooms = FourRoom()
     draws = chances(rooms, rollouts, seed * 1_000 + _CHANCES)
@@ -77,7 +77,7 @@ def alone(learner: ModelLearner, tasks: Floats, beta: float, seed: int, rollouts
         rollouts: the number of rollouts by GPI; a source has 40 times as many.
 
     Returns:
-        `predicted` and `realised`: mean and variance of the discounted return (sources, 27, 2).
+        `predicted` and `realised` (sources, 27, 2): mean and variance of the discounted return.
     """
     rooms = FourRoom()
     draws = chances(rooms, _ALONE * rollouts, seed * 1_000 + _CHANCES)
@@ -98,7 +98,7 @@ def discounted_features(learner: ModelLearner, actions: Ints, draws: Floats) -> 
 
     Args:
         learner: the trained learner.
-        actions: the policy's actions (S + 1,), by row of the learner.
+        actions: the policy's action in each row of the learner (S + 1,); the last is the terminal state of its model.
         draws: random numbers (n, steps), one row for each episode.
     """
     found = np.zeros((len(draws), learner.n_features))
@@ -108,7 +108,7 @@ def discounted_features(learner: ModelLearner, actions: Ints, draws: Floats) -> 
 
 @compiled(_nrt=False)
 def follow(world: RoomArrays, rows: Rows, actions: Ints, gamma: float, draws: Floats, features: Floats) -> None:
-    """Add the discounted features of episodes to `features` (n, d). The action in an unknown state is 0."""
+    """Add the discounted features of episodes to `features` (n, d). In states unknown to the learner, take action 0."""
     for e in range(len(draws)):
         state, discount = world.first_state(), 1.0
         for t in range(draws.shape[1]):

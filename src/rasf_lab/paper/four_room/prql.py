@@ -1,7 +1,8 @@
 """(Ra)PRQL, Algorithm 4 of the paper: Q-learning that reuses policies of earlier tasks as behaviour policies.
 
-Every task t begins with new Q, C = 0, and scores of 0. Each episode has a selected policy c, which is t in the first
-episode. One step:
+Every task t begins with a new policy t and with scores of 0 for the policies 0 .. t. A policy k has two tables: action
+values Q^k, and the risk C^k, which begins at 0 and learns the mean of -|TD error|. The score of a policy is the mean
+return of its episodes in task t. Each episode has a selected policy c, which is t in the first episode. One step:
 
     a       if c != t, with probability eta: argmax_b Q^c - omega C^c
             otherwise epsilon-greedy on Q^t - omega C^t
@@ -10,16 +11,16 @@ episode. One step:
     C^t(s, a) += alpha rho (-|delta| - C^t(s, a))           so C <= 0, and omega < 0 is averse
 
 The paper prints + omega C, which would be risk-seeking at its omega = -2. There is no bootstrap after termination, but
-there is one after truncation (by the step limit or the change of task). Then, with the episode's undiscounted return R,
+there is one after truncation (by the step limit or the change of task). After an episode with undiscounted return R,
 
     score_c <- (score_c used_c + R) / (used_c + 1),   used_c += 1,   next c ~ softmax(tau score_0, .., tau score_t)
 
 An episode that a change of task truncates does not change the scores. With `as_printed`, `used` is increased when c is
-drawn, as the paper prints it; then a policy's first score is R / 2. PRQL has omega = 0; Q-learning has omega = 0 and no
-reuse.
+drawn, as the paper prints it. The first score of a drawn policy is then R / 2. PRQL has omega = 0; Q-learning has
+omega = 0 and no reuse.
 
-Q begins at zero or, as the paper allows, at small noise. Ties go to the lowest action. So with Q = 0 everywhere, before
-the first reward, every policy moves left, and with noise policies move in different directions. Only the policy of the
+Q begins at zero or, as the paper allows, at small noise. Ties go to the lowest action. So before the first reward, a
+policy with Q = 0 everywhere moves left, while policies with noise move in different directions. Only the policy of the
 current task learns. The policies of finished tasks are stored as one byte for each state, the greedy action. Compiled
 functions do not allocate memory, as in `rasf.tabular.table`.
 """
@@ -43,7 +44,7 @@ Q, C = 0, 1  # the two tables in `Memory.value`
 
 
 class Memory(NamedTuple):
-    """A row for every state seen so far, with Q and C of the current policy and the greedy actions of all policies."""
+    """For every state seen so far a row with Q and C of the current policy, and the greedy actions of all policies."""
 
     rows: Rows
     value: Floats  # (R, 2, A) Q and C of the current policy, R rows
@@ -56,11 +57,11 @@ class Scores(NamedTuple):
 
     score: Floats  # (K,) mean return
     used: Ints  # (K,) episodes in which the policy was selected
-    weight: Floats  # (K,) scratch
+    weight: Floats  # (K,) scratch space for the softmax
 
 
 class Rule(NamedTuple):
-    """Constants of the learning rule, by default those of the paper. `make_rule` checks them."""
+    """Constants of the learning rule in the module's header, by default those of the paper; `make_rule` checks them."""
 
     omega: float
     eta: float
@@ -100,13 +101,13 @@ class History(NamedTuple):
 
 
 def new_memory(n_policies: int, n_actions: int, size: int = 0) -> Memory:
-    """Return a memory without rows, with room for `size`."""
+    """Return a memory without states, with room for `size` rows."""
     value, choice = np.zeros((size, 2, n_actions)), np.zeros((n_policies, size), np.int8)
     return Memory(new_rows(size, n_actions), value, choice, np.zeros(1, np.int64))
 
 
 def reserve(memory: Memory, more: int) -> Memory:
-    """Return the memory with room for `more` rows; the same object if it has the room."""
+    """Return the memory with room for `more` rows; the same object if there is room already."""
     used, have = int(memory.used[0]), len(memory.value)
     if used + more <= have:
         return memory
@@ -119,7 +120,7 @@ def reserve(memory: Memory, more: int) -> Memory:
 
 @compiled(_nrt=False)
 def row_of(memory: Memory, rule: Rule, t: int, state: int) -> int:
-    """Return the row of a state; a new row is initialised for all policies up to t."""
+    """Return the row of a state. A new state gets a row, which is initialised for the policies 0 .. t."""
     slot = slot_of(memory.rows.keys, state)
     if memory.rows.keys[slot] == -1:
         row = memory.used[0]
@@ -167,7 +168,7 @@ def learn(memory: Memory, rule: Rule, t: int, row: int, action: int, reward: flo
 
 @compiled(_nrt=False)
 def draw_driver(scores: Scores, t: int, tau: float, draw: float) -> int:
-    """Return a policy from 0 .. t, drawn by the softmax of tau score; `draw` is in [0, 1)."""
+    """Return a policy from 0 .. t, with probabilities softmax(tau x scores); `draw` is a random number in [0, 1)."""
     highest, total = -np.inf, 0.0
     for k in range(t + 1):
         highest = max(highest, scores.score[k])
@@ -184,7 +185,7 @@ def draw_driver(scores: Scores, t: int, tau: float, draw: float) -> int:
 
 @compiled(_nrt=False)
 def finish_episode(scores: Scores, rule: Rule, t: int, driver: int, gained: float, draw: float) -> int:
-    """Update the score of the selected policy by the episode's return, and return the next selected policy."""
+    """Update the score of the selected policy (`driver`) by the episode's return; return the next selected policy."""
     used = scores.used[driver]
     scores.score[driver] = (scores.score[driver] * used + gained) / (used + 1)
     chosen = draw_driver(scores, t, rule.tau, draw) if rule.reuse else t
@@ -269,7 +270,7 @@ def learn_tasks(
 
 
 def train(four_room: FourRoom, tasks: npt.ArrayLike, *, steps_per_task: int, **constants: Any) -> History:
-    """Learn tasks one after the other. The same seed gives the same bits.
+    """Learn tasks one after the other. With equal seeds, results are equal to the last bit.
 
     Args:
         four_room: the map.

@@ -2,12 +2,13 @@
 
 A run is one algorithm with one seed on all tasks. `rasf_lab.sweep` executes the runs of a batch. A finished run is a
 file, so an interrupted batch resumes where it stopped. For a seed, all algorithms have the same tasks, so differences
-are paired by seed. beta and omega are the paper's, the bare factor of the variance: beta = -2 is MeanVariance(-4).
-PRQL's eta and tau are searched for every omega, as in the paper, on seeds that are not reported.
+are paired by seed. beta is the paper's, which multiplies the whole variance: beta = -2 is MeanVariance(-4). PRQL's eta
+and tau are searched for every omega, as in the paper, on seeds that are not reported.
 
 Where the paper has two readings, both are run: initial noise independent or shared, w learned or given, Sigma full or
-diagonal, the step of PRQL's C 0.05 or 0.1, PRQL's uses counted after an episode or before it. Beyond the paper, there
-are runs of `rasf-model`, which keeps all experience, and of the exact optimum of some tasks.
+diagonal, the step size of PRQL's risk table C 0.05 or 0.1, and a use of a policy in PRQL counted after or before its
+episode. Beyond the paper, there are runs of `rasf-model`, which keeps all experience, and of the exact optimum of some
+tasks.
 """
 
 from __future__ import annotations
@@ -53,16 +54,17 @@ NOVEL_EPSILON = 0.12  # as in the caption of Figure 9; the paper's text says 0.1
 TUNING_SEED = 1_000_000  # seeds from here on are for tuning; reported runs never use them
 ETAS, TAUS = (0.1, 0.3, 0.5), (1.0, 10.0, 100.0)
 PAPERS = tuple(spec.name for spec in AGENTS.values() if spec.family is Family.TABLES and spec.neutral)
-# beyond the paper: rasf-model, also for two risks from one stream of experience; RaSFQL at levels of aversion; optimum
+# beyond the paper: rasf-model, for one risk or for two risks that learn from the same experience; RaSFQL that is
+# evaluated at levels of aversion; the exact optimum
 ALGORITHMS = (*PAPERS, "rasf-model", "rasf-model-both", "rasfql-dial", "optimum")
 NOISES = ("independent", "shared")
-# PRQL by our reading and by others; eta and tau are searched for each reading
+# PRQL by our reading of the paper and by two others; eta and tau are searched for each reading
 POLICY_REUSE: dict[str, dict[str, Any]] = {
     "prql": {},
-    "prql c-step-0.1": {"rho": 0.2},  # the step is alpha rho, and alpha is 0.5
+    "prql c-step-0.1": {"rho": 0.2},  # the step size of C is alpha rho, and alpha is 0.5
     "prql as-printed": {"as_printed": True},
 }
-_WITHOUT_C = "prql c-step-0.1"  # at omega 0 the step of C changes nothing
+_USES_C = "prql c-step-0.1"  # not run at omega 0, where scores do not depend on C
 Setting = tuple[str, float]  # name in POLICY_REUSE, omega
 
 
@@ -72,13 +74,13 @@ class FourRoomSize:
 
     seeds: int
     tasks: int
-    steps: int
-    tuning_seeds: int
-    shared_seeds: int
-    rollouts: int
-    optimum_tasks: int  # the first tasks of every seed, which are solved exactly
-    library_seeds: int  # seeds whose libraries' predictions are compared with realised returns
-    library_rollouts: int
+    steps: int  # of each task
+    tuning_seeds: int  # of the search for eta and tau
+    shared_seeds: int  # of the runs with shared initial noise
+    rollouts: int  # on each novel task
+    optimum_tasks: int  # so many first tasks of every seed are also solved exactly
+    library_seeds: int  # of the runs whose libraries act, without exploration, on the novel tasks
+    library_rollouts: int  # of these libraries on each novel task
 
 
 PRESETS = {
@@ -114,7 +116,7 @@ class FourRoomRun:
 
 def policy_reuse_settings() -> list[Setting]:
     """Return the settings that are tuned separately: every reading of PRQL at every omega."""
-    return [(name, omega) for name, omega in product(POLICY_REUSE, RISKS) if omega or name != _WITHOUT_C]
+    return [(name, omega) for name, omega in product(POLICY_REUSE, RISKS) if omega or name != _USES_C]
 
 
 def tuning_runs(size: FourRoomSize) -> dict[tuple[Setting, tuple[float, float]], list[FourRoomRun]]:
@@ -211,7 +213,7 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Resul
         "choices": choices(curves),
         "novel": {name: novel_summary(arrays) for name, arrays in novel.items()},
     }
-    # the time between the first and the last finished run, interruptions included, if that is longer than this call
+    # the time of this call or, if that is longer, from the first to the last finished run, interruptions included
     every = chain(*settings.values(), *finished.values())
     ended = [datetime.fromisoformat(one.provenance["date"]) for one in every]
     wall_time = max(time.perf_counter() - begin, (max(ended) - min(ended)).total_seconds())
@@ -234,7 +236,7 @@ def _stacked(group: list[Finished]) -> Arrays:
 
 
 def tasks_of(run: FourRoomRun) -> Floats:
-    """Return the run's tasks (n, 5), a function of the seed alone."""
+    """Return the run's tasks (n, 5), which depend on the seed but not on the algorithm."""
     return FourRoom().random_tasks(run.tasks, np.random.default_rng([run.seed, 77]))
 
 
@@ -266,13 +268,13 @@ class _PaperSettings(TableSettings):
 
 
 def _trained(run: FourRoomRun) -> tuple[SuccessorLearner, Arrays]:
-    """Return a learner after all tasks, and its history."""
+    """Train a learner on all tasks; return it, with its return and failures on each task."""
     from rasf.tabular.learner import SuccessorLearner
 
     rooms = FourRoom()
     settings = _PaperSettings(
         learn_w=run.learn_w,
-        covariance=run.rollouts > 0,  # so that neutral sources can be evaluated with risk
+        covariance=run.rollouts > 0,  # agents that act on the novel tasks do so at several risks, which needs Sigma
         shared_noise=run.noise == "shared",
         diagonal=run.covariance == "diagonal",
     )
@@ -287,7 +289,7 @@ def _successor(run: FourRoomRun) -> Arrays:
 
 
 def _novel(run: FourRoomRun, rooms: FourRoom, learner: SuccessorLearner) -> Arrays:
-    """Return features (27, rollouts, 5) and visits (27, cells) of rollouts on the novel tasks, by way of acting."""
+    """For each of `WAYS`, return features (27, rollouts, 5) and visits (27, cells) of rollouts on the novel tasks."""
     from rasf_lab.paper.four_room.novel import coefficients, roll_out
 
     fading = [AVERSE.at_discount(learner.settings.gamma**t) for t in range(rooms.step_limit)]
@@ -352,11 +354,11 @@ def _rasfql_dial(run: FourRoomRun) -> Arrays:
 
 
 def _optimum(run: FourRoomRun) -> Arrays:
-    """Return return and failures of the exact optimum of each task, in as many steps as the other runs take."""
+    """Return the total reward and failures of each task's exactly optimal policy, in as many steps as other runs."""
     from rasf_lab.paper.four_room.optimum import follow, solve
 
     rooms, beta = FourRoom(), float(MeanVariance.from_paper(run.risk).beta)
-    # a run with rollouts has the novel tasks
+    # `rollouts` > 0 marks the run that solves the novel tasks, "optimum novel"
     weights = [rooms.task(rewards) for rewards in NOVEL_TASKS[: run.tasks]] if run.rollouts else tasks_of(run)
     returns, failures = np.zeros((2, run.tasks))
     for task, w in enumerate(weights):
@@ -389,7 +391,10 @@ class FourRoomExperiment:
     """The experiment `kind = "four-room"` of a sweep. Its parameters are the fields of `FourRoomRun`."""
 
     def check(self, parameters: Mapping[str, sweep.Parameter]) -> dict[str, sweep.Parameter]:
-        """Return all fields, so that ids equal those of `swept`; refuse unknown names and invalid values."""
+        """Return all fields, with defaults; refuse unknown names and invalid values.
+
+        So a run of a sweep file has the same id as the equal run of `swept`.
+        """
         given = with_defaults(FourRoomRun, parameters)
         one_of("algorithm", given["algorithm"], ALGORITHMS)
         one_of("noise", given["noise"], NOISES)

@@ -60,7 +60,13 @@ def stitches(differs: list[int], states: int, got: float, theirs: list[float]) -
 
 
 def varies_less(returns: dict[str, Floats], hits: dict[str, dict[str, int]], seed: int) -> Finding:
-    """Return the finding on G5: the ratio of variances, averse over neutral, is below 1, by a bootstrap interval."""
+    """Return the finding on G5: the variance of risk-averse returns is lower, by a bootstrap interval of the ratio.
+
+    Args:
+        returns: the returns of rollouts (n,), by "averse" and "neutral".
+        hits: by the same names, how often each trap was hit.
+        seed: the bootstrap has the seed `seed` + 1.
+    """
     rng, n = np.random.default_rng(seed + 1), len(returns["averse"])
     drawn = {name: values[rng.integers(n, size=(2_000, n))].var(axis=1, ddof=1) for name, values in returns.items()}
     averse, neutral = (float(returns[name].var(ddof=1)) for name in ("averse", "neutral"))
@@ -75,7 +81,12 @@ def varies_less(returns: dict[str, Floats], hits: dict[str, dict[str, int]], see
 
 
 def evaluation_matters(cross: dict[str, dict[str, float]], targets: int) -> Finding:
-    """Return the finding on T7: evaluation with risk adds more utility than training with risk."""
+    """Return the finding on T7: evaluation with risk adds more utility than training with risk.
+
+    Args:
+        cross: the table of `cross_table`.
+        targets: the number of target tasks.
+    """
     u = {key: cell["mean"] for key, cell in cross.items()}
     by_act = [u[f"train {train}, act averse"] - u[f"train {train}, act neutral"] for train in ("neutral", "averse")]
     by_train = [u[f"train averse, act {act}"] - u[f"train neutral, act {act}"] for act in ("neutral", "averse")]

@@ -34,7 +34,7 @@ ROLLOUTS = {"quick": 1_000, "paper": 5_000}
 
 
 class Transfer(NamedTuple):
-    """A GPI policy on the target, the selected source and the true utility at BETA of each state, all (S,)."""
+    """A GPI policy on the target; in each state its action, the selected source, and its true utility at BETA, (S,)."""
 
     policy: Ints
     source: Ints
@@ -93,7 +93,7 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Resul
 
 
 def transfer(mdp: FiniteMDP, sources: list[Plan], w: Floats, beta: float) -> Transfer:
-    """Return GPI over the sources, with its true utility at BETA.
+    """Return the GPI policy over the sources, with its true utility at BETA.
 
     Args:
         mdp: the model of the grid.
@@ -108,7 +108,11 @@ def transfer(mdp: FiniteMDP, sources: list[Plan], w: Floats, beta: float) -> Tra
 
 
 def cross_table(grid: Grid, mdp: FiniteMDP) -> dict[str, dict[str, float]]:
-    """Return the mean of U(S) at BETA over TRANSFER_COSTS, for sources trained and evaluated with and without risk."""
+    """Return the utility of GPI at the start, for sources trained and evaluated with and without risk.
+
+    Each cell of the table has the mean over the targets with TRANSFER_COSTS, and the value on Figure 1's target. All
+    utilities are at BETA.
+    """
     betas = {"neutral": 0.0, "averse": BETA}
     table = {}
     for train, train_beta in betas.items():
@@ -137,6 +141,6 @@ def reachable(mdp: FiniteMDP, policy: Ints, start: int) -> list[int]:
 
 
 def _counts(returns: Floats) -> dict[str, object]:
-    """Return mean, variance and counts of returns, which are whole numbers here."""
+    """Return mean and variance of returns, and how often each value occurs; returns are whole numbers here."""
     values, counts = np.unique(np.round(returns).astype(int), return_counts=True)
     return {"mean": float(returns.mean()), "variance": float(returns.var(ddof=1)), "values": values, "counts": counts}

@@ -1,6 +1,6 @@
 """The paper's baselines and ablations on the reacher, as subclasses of the library's deep agent.
 
-ConditionedAgent    C51, RaC51: one network, with the target as an input, learns a histogram of the return
+ConditionedAgent    C51, RaC51: one network, with the target's position as an input, learns a histogram of the return
 GpiAgent            the bootstrap action is chosen by GPI over all policies, as in the author's SFDQN code
 """
 
@@ -27,7 +27,7 @@ from rasf.deep.settings import HistogramSettings, NetworkSettings, network_setti
 from rasf.risk import Risk
 
 REWARD_BOUNDS = (-30.0, 10.0)  # the support of a conditioned network's histogram
-SEPARATE_HEADS = partial(init_network, separate_heads=True)  # the heads of each feature are initialised as one layer
+SEPARATE_HEADS = partial(init_network, separate_heads=True)  # initial weights as if the heads of a feature were a layer
 
 
 def adam(epsilon: float) -> Any:
@@ -42,10 +42,11 @@ def paper_settings(agent: str) -> NetworkSettings:
 
 @dataclass(frozen=True)
 class ConditionedAgent(Agent):
-    """An agent whose one network takes observation and task input, and learns the distribution of the return.
+    """An agent with a single network, which takes observation and task input and learns the return distribution.
 
     Args:
-        relabelled: learn from every transition for all training tasks, not only for the active one. Default: False.
+        relabelled: learn from every transition for all training tasks, not only for that in which it was collected.
+            Default: False.
     """
 
     relabelled: bool = False

@@ -1,7 +1,7 @@
 """Predictions of trained networks, compared with true values.
 
 The paper's Figures 13 and 14 are maps over positions of the tip. At a point of a map, the arm is at rest with its tip
-at this point, and values are means over both elbow solutions:
+at this point. Values are means over both elbow solutions, the two poses with this tip:
 
     objective (i, j)   max over actions of mean + beta variance of policy i on task j
     variance (i, j)    predicted variance of the return of policy i on task j, at the greedy action of policy i
@@ -9,8 +9,8 @@ at this point, and values are means over both elbow solutions:
 
 Claim R15 is about the difference of mean-variance and entropic utility on learned histograms. The exact entropic
 utility, computed by log-sum-exp, is always finite. Computed directly, exp(beta w z) overflows for large atoms z. The
-utility is also sensitive to the tails: softmax leaves a little mass on every atom, and at the far end of the failure
-feature the mass is multiplied by exp(180) at the paper's beta = -3.
+utility is also sensitive to the tails: softmax leaves a little mass on every atom, and at the paper's beta = -3 the
+mass on the last atom of the failure feature is multiplied by exp(180).
 """
 
 from __future__ import annotations
@@ -35,12 +35,15 @@ from rasf.transfer import gpi_actions
 from rasf_lab.rollouts.compiled import Steps
 
 Totals = tuple[Array, Array]  # discounted features (K, n, d), and the exact variance of failures along the path (K, n)
-_HALF_WIDTH = 0.22
-_TRACE = 1e-9  # mass that is added to every atom
+_HALF_WIDTH = 0.22  # of a map, in metres
+_TRACE = 1e-9  # probability that is added to every atom
 
 
 class Grid(NamedTuple):
-    """Tip positions (G, G, 2), whether the arm reaches them (G, G), and states (2 P, 4) of both elbow solutions."""
+    """Tip positions (G, G, 2), whether the arm reaches them (G, G), and states (2 P, 4) of both elbow solutions.
+
+    P is the number of positions that the arm reaches.
+    """
 
     tips: Floats
     reached: Bools
@@ -70,7 +73,7 @@ def angles_reaching(position: Array) -> Array:
 
 
 def on_grid(where: Grid, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return values (.., P) of the reached points as maps (.., G, G), with nan elsewhere."""
+    """Return values (.., P) of the points that the arm reaches as maps (.., G, G), with nan elsewhere."""
     maps = np.full((*values.shape[:-1], *where.reached.shape), np.nan, np.float32)
     maps[..., where.reached] = values
     return maps
@@ -85,7 +88,10 @@ class Beliefs(NamedTuple):
 
 
 class Mapped(NamedTuple):
-    """The subject of a map: an agent in a world, at the points of a grid. `own_tasks` (K,) are the policies' tasks."""
+    """The subject of a map: an agent in a world, at the points of a grid.
+
+    `own_tasks` (K,) has the number of the task that each of the agent's K policies was trained on.
+    """
 
     agent: Agent
     world: Reacher
@@ -137,8 +143,9 @@ def true_variance(
         key: the random key.
         rollouts: the number of rollouts from each state.
         steps: the length of a rollout.
-        exact_failures: use the exact variance of the failures along each path, which has much less noise; failures do
-            not change the path. Default: False, failures are drawn, as for the published numbers.
+        exact_failures: instead of drawn failures, use the exact variance of the failures along each path, which has
+            much less noise. It is exact, as failures do not change the path. Default: False, as for the published
+            numbers.
     """
     agent, world, where, own_tasks = mapped
     risk, gamma, K = agent.risk(beta), agent.settings.gamma, agent.policies
@@ -174,7 +181,7 @@ def _both_elbows(values: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Formula(Risk):
-    """A utility of independent features, as a function of their probabilities (.., d, N), atoms (d, N) and weights."""
+    """A utility of independent features: a formula of their probabilities (.., d, N), atoms (d, N) and weights (d,)."""
 
     formula: Callable[[Array, Array, Array], Array]
     supports: ClassVar[frozenset[str]] = frozenset({"independent"})
@@ -194,13 +201,13 @@ def compare_risks(
         networks: the agent's networks.
         beta: the factor of both risks.
         tasks: the tasks (T).
-        states: states of every task (T, n, 4).
+        states: n states for each task (T, n, 4).
 
     Returns:
         agree: the share of states in which GPI by both utilities takes the same action.
         apart: quantiles 0.1, 0.5 and 0.9 of |entropic - mean-variance| of the scores.
         level: the median |mean-variance|.
-        trace: quantiles 0.1, 0.5 and 0.9 of the change of entropic scores if every atom gets 1e-9 of mass more.
+        trace: quantiles 0.1, 0.5 and 0.9 of the change of entropic scores if every atom gets 1e-9 more probability.
         lost: the share of scores that overflow without log-sum-exp.
     """
 

@@ -37,9 +37,9 @@ from rasf_lab.paper.reacher.beliefs import grid
 from rasf_lab.paper.reacher.measures import RISKS, Measures
 from rasf_lab.paper.reacher.training import TRAINING
 
-_GRACEFUL = 0.25
+_GRACEFUL = 0.25  # normalised return for each step of beta
 _MISSED = 0.1  # metres: a policy that holds the tip farther away from a target misses it
-_OWN_PHASE = (0.2, 0.4)
+_OWN_PHASE = (0.2, 0.4)  # shares of the training on a task
 _N = len(TRAINING)
 CLAIMS = tuple(f"R{n}" for n in range(1, 19))
 BEYOND = ("rasfdqn beyond", "rac51 beyond")  # the library's training, for presets without the paper's agents
@@ -81,7 +81,7 @@ def read_again(claim: str, measured: Measures) -> Reading | None:
     return found and with_enough_seeds(found)
 
 
-# --- measures of the rules: (seeds,) or (seeds, columns) of a label
+# --- measures that the rules name: functions from a label to numbers (seeds,) or (seeds, columns)
 
 
 def _early_return(m: Measures, name: str) -> Floats:
@@ -93,7 +93,7 @@ def _in_own_phase(m: Measures, name: str) -> Floats:
     """Return the normalised return on each training task, 20 to 40 % into the training on this task."""
     phase, returns = m.steps[-1] / _N, []
     for task in TRAINING:
-        into = (m.steps - task * phase) / phase  # in this order, rounding gives the same window for all tasks
+        into = (m.steps - task * phase) / phase  # with the division last, rounding gives the same window for all tasks
         window = (into > _OWN_PHASE[0]) & (into <= _OWN_PHASE[1])
         returns.append(m.normalised(name)[:, window, task].mean(axis=1))
     return np.stack(returns, axis=1)
@@ -148,7 +148,7 @@ def _correlation(m: Measures, name: str) -> Floats:
         for key in ("last_variance", "last_truth")
     )
     lengths = np.linalg.norm(x, axis=-1) * np.linalg.norm(y, axis=-1)
-    # the correlation of a constant row is 0
+    # the correlation with a constant map is set to 0
     return np.asarray((np.sum(x * y, axis=-1) / np.where(lengths > 0, lengths, np.inf)).mean(axis=1))
 
 
@@ -222,12 +222,14 @@ MEASURES: Mapping[str, Measure[Measures]] = {
 
 
 def far_exceeds(measured: Measures, agent: str, rival: str) -> Reading | None:
-    """Return the reading of R3, also against relabelled RaC51, and with the probability of improvement on a task.
+    """Return the reading of R3.
+
+    It also reports the difference from relabelled RaC51, and the probability that our agent is better on a test task.
 
     Args:
         measured: the measures of all runs.
         agent: our agent.
-        rival: the agent that ours is compared with, at -3 and at 0.
+        rival: the agent that ours, at beta -3, is compared with, at -3 and at 0.
     """
     name, others = f"{agent} -3", (f"{rival} -3", f"{rival} 0")
     if not {name, *others} <= measured.arrays.keys():
@@ -258,7 +260,11 @@ def _gap_to(m: Measures, ours: str, other: str) -> Interval:
 
 
 def graceful(measured: Measures, *agents: str) -> Reading | None:
-    """Return the reading of R5: no step of beta lowers the return by 0.25, and the first agent is above the second."""
+    """Return the reading of R5.
+
+    No step from one beta to the next lowers the test return by 0.25, and at every beta the first agent's return is
+    higher than the second's.
+    """
     names = [[f"{agent} {risk}" for risk in RISKS] for agent in agents]
     if not {*names[0], *names[1]} <= measured.arrays.keys():
         return None
@@ -279,7 +285,7 @@ def graceful(measured: Measures, *agents: str) -> Reading | None:
 
 def wall_time(m: Measures, *agents: str) -> Reading | None:
     """Return the reading of R13, in seconds per trial. It tests only whether RaSFC51 takes longer than RaC51."""
-    # the labels of the paper's own runs are the agent and its beta
+    # labels of the paper's own runs, which have an agent and a beta but no variant
     names = [[name for name in m.arrays if name.rsplit(" ", 1)[0] == agent] for agent in agents]
     if not all(names):
         return None

@@ -151,7 +151,7 @@ def _figure_4(
 
 
 def figure_6(result: Result) -> Figure | None:
-    """Draw test returns by beta, test returns of SFC51 and SFDQN, and a few rollouts."""
+    """Draw test returns for each beta, test returns of SFC51 and SFDQN, and a few rollouts."""
     agents, tips = result.numbers["agents"], result.numbers["tips"]
     if "rasfc51 0" not in agents or not tips:
         return None
@@ -185,7 +185,7 @@ def _rollouts(line: Sequence[Axes], tips: Numbers, name: str, tasks: Sequence[in
 
 
 def figure_10(result: Result) -> Figure | None:
-    """Draw test failures over training by beta, and return per failure of the final policies."""
+    """Draw for each beta the test failures over training, and the return per failure of the final policies."""
     agents = result.numbers["agents"]
     if not any(name in agents for name, *_ in _BY_BETA):
         return None

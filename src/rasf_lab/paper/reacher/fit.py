@@ -3,9 +3,9 @@
 A lane is the state of one run; several lanes are trained in one compiled program. `evaluate` is called with the lanes
 after each chunk of training. The arrays that `evaluate` returns are the history, stacked on axis 0.
 
-A checkpoint has lanes and history. A killed run resumes from the checkpoint, with the same bits on the same device. A
-checkpoint also has digests of the agent, the world, the schedule and the configs, and is refused if one of them
-differs. Agents, worlds and schedules are compared by their printed form.
+A checkpoint has lanes and history. A killed run resumes from the checkpoint; on the same device, its results equal
+those of an uninterrupted run to the last bit. A checkpoint also has digests of the agent, the world, the schedule and
+the configs, and is refused if one of them differs. Agents, worlds and schedules are compared by their `repr`.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def fit(
     Args:
         agent: the agent.
         world: the world.
-        configs: the configs of the lanes, each part stacked on axis 0.
-        schedule: tasks, steps and steps between evaluations.
+        configs: the configs of the lanes, with lanes on axis 0 of each part.
+        schedule: the number of tasks, the steps for each, and the steps between evaluations.
         evaluate: (steps so far, lanes) -> arrays to keep; called before training and after each chunk.
         description: everything else that determines the results, such as the version of `evaluate`.
         checkpoint: file of the checkpoint, which is resumed if it exists. Default: none.
@@ -92,20 +92,20 @@ def _label(agent: Agent, world: World, configs: RunConfig, schedule: Schedule, d
     keys = configs._replace(key=jax.random.key_data(configs.key))
     plain = jax.tree.map(lambda part: jnp.asarray(part).tolist(), keys)
     parts = {"agent": agent, "world": world, "schedule": schedule, "configs": plain}
-    # remove the addresses that functions and plain objects print
+    # remove memory addresses, which are in the `repr` of functions and of some objects
     printed = {name: re.sub(r" at 0x[0-9a-fA-F]+", "", repr(part)) for name, part in parts.items()}
     digests = {name: sha256(text.encode()).hexdigest() for name, text in printed.items()}
     return dict(json.loads(json.dumps(digests | {"description": description})))
 
 
 def _save(path: Path, lanes: Lane, history: Arrays, label: Header) -> None:
-    """Write a checkpoint. Arrays of the lanes are named by their path in the tree."""
+    """Write a checkpoint. Each array of the lanes has its path in the tree `Lane` as its name."""
     arrays = {f"lanes{name}": np.asarray(part) for name, part in _named(lanes)}
     save_file(path, label, arrays | {f"history/{name}": part for name, part in history.items()})
 
 
 def _resume(path: Path, like: Lane, label: Header) -> tuple[int, Lane, Arrays]:
-    """Return step, lanes and history of a checkpoint, which must have this label and lanes with the tree of `like`."""
+    """Return step, lanes and history of a checkpoint. It must have this label, and lanes of the same form as `like`."""
     found, arrays = load_file(path)
     step = found.get("step")
     if not label.keys() <= found.keys() or not isinstance(step, int):
@@ -121,7 +121,7 @@ def _resume(path: Path, like: Lane, label: Header) -> tuple[int, Lane, Arrays]:
         held = arrays.get(f"lanes{name}")
         if held is None or (held.shape, held.dtype) != (np.shape(part), part.dtype):
             wanted = f"{name} should have shape {np.shape(part)} and type {part.dtype}"
-            raise ValueError(f"{path} is a checkpoint that does not fit: {wanted}")
+            raise ValueError(f"{path} is a checkpoint that does not fit: its array {wanted}")
         parts.append(jnp.asarray(held))
     history = {name.removeprefix("history/"): part for name, part in arrays.items() if name.startswith("history/")}
     return step, jax.tree.unflatten(jax.tree.structure(like), parts), history

@@ -1,8 +1,11 @@
-"""Measures of the reacher's runs by agent and beta, with seeds on axis 0, and the summary of the measures.
+"""Measures of the reacher's runs by label, with seeds on axis 0, and the summary of the measures.
 
-Returns are normalised as in the paper, G_n = (G - G_b) / (G_a - G_b), where G_b and G_a are the mean returns of C51,
-trained on one target alone, at the beginning and at the end of training. If no such runs are given, G_b and G_a are
-those of the shipped result.
+A label stands for runs that differ only in the seed (`ReacherRun.label`): "rasfc51 -3" is an agent at a beta, and
+"rasfc51 gpi -3" is a variant of it.
+
+Returns are normalised as in the paper, G_n = (G - G_b) / (G_a - G_b). On each task, G_b and G_a are the mean returns of
+C51, trained on this target alone, at the beginning and at the end of training. If no such runs are given, G_b and G_a
+are those of the shipped result.
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ _FINALS = tuple(f"{way}_{what}" for way in ("final", "aware") for what in _FINAL
 _KEPT = ("return", "failures", "clipped", "seconds", "map_peaks", "map_negative", *_FINALS)
 _JUDGED_VARIANCES = ("rasfc51 -3", "sfdqn-residual -3")  # labels whose variances R12 reads
 _SHOWN_TIPS = ("rasfc51 -3", "rasfc51 0", "rac51 -3")
-# choices that the paper leaves open: the other reading in words, the label of our reading, the label of the other
+# choices that the paper leaves open: the other reading in words, the label of our reading, that of the other reading;
+# a' is the bootstrap action
 CHOICES = (
     ("a' by GPI over all policies", "rasfc51 -3", "rasfc51 gpi -3"),
     ("each feature's heads initialised by themselves", "rasfc51 -3", "rasfc51 separate-heads -3"),
@@ -60,9 +64,9 @@ class Measures:
     """Measures of all runs.
 
     Args:
-        arrays: arrays by label and name, sorted by seed.
+        arrays: the arrays of the runs by label and name, sorted by seed on axis 0.
         begin, end: G_b and G_a (12,) of the normalisation, for each task.
-        steps: the steps at the evaluations.
+        steps: the number of training steps before each evaluation (evaluations,).
         map_points: points of a map along each axis, by label. Default: the paper's.
         alone_averse: the normalised final return (seeds, 12) of RaC51 (-3) trained on each target alone. Default: none.
     """
@@ -109,7 +113,8 @@ class Measures:
         Args:
             name: the label.
             what: "return" (normalised), "failures", "in_circle" or "distance".
-            way: "final" for acting by the paper's scores, "aware" by discount-aware scores. Default: "final".
+            way: "final" for acting by the paper's scores; "aware" for scores that are, at step t, the risk of gamma^t
+                times the remaining return. Default: "final".
         """
         values = self.arrays[name][f"{way}_{what}"]
         return (values - self.begin) / (self.end - self.begin) if what == "return" else values
@@ -132,9 +137,9 @@ def derived(arrays: Arrays) -> Arrays:
         arrays: arrays of a run, or of several runs stacked on axis 0.
 
     Returns:
-        The arrays, and those of the following whose large arrays exist: `map_peaks` (12,), the index of the reached
-        point where the best policy's objective is largest, by task; `last_variance` and `last_truth` (4, P), the maps
-        after all tasks; `shown_tips`, every fifth step of `tips`.
+        The given arrays, and those of the following that can be computed from them: `map_peaks` (12,), for each task
+        the index of the map's point where the best policy's objective is largest; `last_variance` and `last_truth`
+        (4, P), the maps of each policy after all tasks; `shown_tips`, every fifth step of `tips`.
     """
     found = dict(arrays)
     if "map_objective" in arrays:
@@ -148,7 +153,7 @@ def derived(arrays: Arrays) -> Arrays:
 
 
 def kept(found: Mapping[ReacherRun, Arrays]) -> dict[ReacherRun, Arrays]:
-    """Return the arrays of every run that an archive keeps, as the summary reads them. Maps are kept separately.
+    """Return for every run the arrays that the summary reads, which an archive keeps. Maps are kept separately.
 
     Args:
         found: the arrays of finished runs, as trained or from an archive.
@@ -188,7 +193,7 @@ def measures(found: Mapping[ReacherRun, Arrays]) -> Measures:
     joined = {}
     for name, runs in by_label.items():
         runs.sort(key=lambda run: run.seed)
-        # arrays that all runs of the label have: newer versions measure more
+        # only the arrays that all runs of the label have: runs of older versions have fewer
         names = [key for key in found[runs[0]] if key not in _NOT_JOINED and all(key in found[run] for run in runs)]
         joined[name] = {key: np.stack([found[run][key] for run in runs]).astype(float) for key in names}
         joined[name]["seed"] = np.array([run.seed for run in runs])
@@ -246,7 +251,7 @@ def choices(measured: Measures) -> list[Numbers]:
 
 
 def shown_maps(measured: Measures) -> list[str]:
-    """Return the labels whose maps are drawn: those with finer maps, if they exist."""
+    """Return the labels whose maps are drawn: for each agent and beta, the runs with finer maps, if there are any."""
     shown = []
     for agent, beta in (("rasfc51", "0"), ("rasfc51", "-3"), ("sfdqn-residual", "-3")):
         fine, plain = f"{agent} fine-maps {beta}", f"{agent} {beta}"
@@ -255,7 +260,7 @@ def shown_maps(measured: Measures) -> list[str]:
 
 
 def map_arrays(measured: Measures, earlier: Mapping[str, Array] = MappingProxyType({})) -> Arrays:
-    """Return the maps that are drawn, mean over seeds, at the reached points, by label and name.
+    """Return the maps that are drawn, as means over seeds, by "LABEL/NAME". They have only points that the tip reaches.
 
     Args:
         measured: measures of all runs. Runs from an archive have no maps.
@@ -283,7 +288,7 @@ def _curves_and_finals(measured: Measures, name: str) -> Numbers:
         "test_failures": measured.test_failures(name),
     }
     finals = {f"{way}_{what}": measured.final(name, what, way) for way in ("final", "aware") for what in _FINAL}
-    clipped = measured.arrays[name]["clipped"].mean(axis=1).mean(axis=0)  # at both ends of the histogram's support
+    clipped = measured.arrays[name]["clipped"].mean(axis=1).mean(axis=0)  # (2,) below and above the histogram's support
     return {
         key: {"mean": _short(values.mean(axis=0)), "se": _short(standard_error(values))}
         for key, values in {**curves, **finals}.items()

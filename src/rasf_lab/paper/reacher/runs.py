@@ -48,7 +48,7 @@ _ARCHIVE = "reacher.npz"
 _TENSORBOARD = "RASF_TENSORBOARD"  # environment variable of workers: the folder for scalars
 _PAPER = ReacherRun("rasfc51", 0.0, 0)
 _FINE = replace(_PAPER, map_points=61)
-# in so few steps the paper's training does not separate the agents; the library's own training (`beyond`) does
+# in so few steps the paper's training does not separate the agents; rasf's own training (`beyond`) does
 _QUICK = replace(
     _PAPER,
     beyond=True,
@@ -137,7 +137,7 @@ def chosen(preset: str, seed: int, options: Options) -> list[ReacherRun]:
     able = [group for group in groups if AGENTS[group[0].agent].makes_library]
     if not able:
         raise ValueError(
-            "library must be of a batch whose agent learns distributions of feature returns, such as rasfc51 or sfdqn"
+            "library must be of a batch with an agent that learns distributions of feature returns, such as rasfc51"
         )
     kept = min(able[0], key=lambda one: (one.seed, one.beta))
     return [replace(one, library=one == kept) for one in chain(*groups)]
@@ -200,9 +200,9 @@ def summarise(preset: str, seed: int, folder: Path) -> Result | str:
     complete = {name: group for name, group in there.items() if len(group) == len(groups[name])}
     found = {run: one.arrays for group in complete.values() for run, one in group.items()}
     if preset == "paper" and not any(one.target is not None and not one.beta for one in found):
-        return f"to sum up {folder}, run the batch 'alone' too, which normalises returns"
+        return f"to sum up {folder}, run the batch 'alone' too, whose returns normalise those of all agents"
     if all(one.target is not None for one in found):
-        return f"to sum up {folder}, run an agent's batch too; 'alone' only normalises returns"
+        return f"to sum up {folder}, run an agent's batch too; the returns of 'alone' only normalise those of agents"
     measured = measures(found)
     seconds = {name: float(sum(found[one]["seconds"][0] for one in group)) for name, group in complete.items()}
     lanes = {name: {"seconds": seconds[name], "lanes": len(group)} for name, group in complete.items()}
@@ -217,7 +217,7 @@ def _device(one: Finished) -> str:
 
 
 class Results:
-    """The finished runs of a folder, in its sweep and its archive; see the module's header."""
+    """The finished runs in the sweep and the archive of a folder, which the module's header describes."""
 
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder / "reacher-sweep")

@@ -1,9 +1,9 @@
-"""One run: an agent at one beta with one seed. Its parameters, its training together with other runs, its measurements.
+"""The parameters of a run, which is an agent at one beta with one seed; its training and its measurements.
 
 Runs that differ only in beta, seed and target are lanes of one compiled program, on the device that jax finds. The
-lanes are evaluated on all tasks at regular intervals. At the end of every task, maps of the predicted and the true
-variance of the return over positions of the tip are made. At the end of training, there are more evaluations, and maps
-of the objective.
+lanes are evaluated on all tasks at regular intervals. At the end of every task, the predicted and the true variance of
+the return are mapped over positions of the tip. At the end of training, there are more evaluations, and maps of the
+objective.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ AGREEMENT_BETAS = (-0.05, -0.2, -0.5, -1.0, -2.0, -3.0, -4.0)  # to compare mean
 TRAINING = tuple(range(len(TRAINING_TARGETS)))
 TARGETS = tuple(range(len(Reacher().targets)))
 CHECKPOINT_EVERY_S = 600.0
-# settings of the library's own training; lab/notes/reacher.md has the effect of each
+# settings of rasf's own training, which differ from the paper's; lab/notes/reacher.md has the effect of each
 _BEYOND = {
     "gamma": 0.9,
     "interleaved": True,
@@ -67,7 +67,7 @@ AGENTS_HERE = tuple(name for name, spec in AGENTS.items() if spec.family is Fami
 
 
 class LateTipReacher(Reacher):
-    """The reacher whose features are of the tip's position before the step, as in the paper's simulator."""
+    """The reacher whose features depend on the tip's position before the step, as in the paper's simulator."""
 
     def tip(self, state: Array, next_state: Array) -> Array:
         return tip_position(state)
@@ -79,18 +79,19 @@ class ReacherRun:
 
     Args:
         agent: an agent with networks.
-        beta: the paper's beta, the bare factor of the variance: -3 is MeanVariance(-6).
+        beta: the paper's beta, which multiplies the whole variance: -3 is MeanVariance(-6).
         seed: the seed.
         target: train C51 or RaC51 on this target alone, without the target as an input. Returns are normalised by those
             of C51 trained in this way. Default: none, train on all training targets.
-        bootstrap: "own", or "gpi": the bootstrap action by GPI over all policies. Default: "own".
+        bootstrap: what chooses the bootstrap action: "own", the policy that learns, or "gpi", GPI over all policies.
+            Default: "own".
         target_networks: use target networks. Default: True.
-        separate_heads: initialise the heads of each feature as a layer of their own. Default: False.
+        separate_heads: draw the initial weights as if the heads of each feature were a separate layer. Default: False.
         adam_epsilon: epsilon of Adam. Default: 1e-8.
         late_tip: use the features of `LateTipReacher`. Default: False.
-        risky_last: train on the two targets in circles last, not first. Default: False.
-        beyond: train with the library's settings beyond the paper (`_BEYOND`). Agents with successor features then
-            also learn neutral policies from the same steps, if beta is not 0. Default: False.
+        risky_last: train on the two targets in risky circles last, not first. Default: False.
+        beyond: train with the settings of rasf's own training (`_BEYOND`). Agents with successor features then also
+            learn neutral policies from the same steps, if beta is not 0. Default: False.
         steps_per_task: training steps for each task.
         evaluate_every: steps between evaluations.
         rollouts: rollouts for each task in an evaluation.
@@ -279,7 +280,8 @@ class LaneProgram:
             checkpoint_every_s: seconds between checkpoints. Default: 600.
 
         Returns:
-            The arrays of each run. `seconds` (2,) are the times of training and in all, divided by the number of runs.
+            The arrays of each run. `seconds` (2,) are the training time and the total time, divided by the number of
+            runs.
         """
         begin = time.perf_counter()
         lanes, history = fit(
@@ -317,7 +319,8 @@ class LaneProgram:
         K, d = tasks.shape
         history: Arrays = {}
         if not run.beyond:  # with interleaved tasks, features are not recorded for each policy
-            phi = run.steps_per_task * found["training_phi"].reshape(K, -1, d).mean(axis=1, dtype=float)  # sums
+            # sums over the steps of a task, from means over the steps of chunks
+            phi = run.steps_per_task * found["training_phi"].reshape(K, -1, d).mean(axis=1, dtype=float)
             history = {
                 "return": np.sum(phi * tasks, axis=1),
                 "failures": np.rint(phi[:, -1]),
@@ -344,7 +347,7 @@ class LaneProgram:
         return PolicyLibrary(policies, environment, trained_for, (spec,), history, notes, provenance)
 
     def evaluate(self, step: int, lanes: Lane) -> dict[str, Array]:
-        """Return the evaluation for `fit`: curves at every call, maps at the end of a task."""
+        """Return the evaluation for `fit`: results of rollouts at every call, and maps at the end of a task."""
         online, beta = self.agent.acting(lanes.learner), self.beta
         found = self._curve(online, self._keys(1, step), beta, self.tasks)
         if self.log is not None:
@@ -358,7 +361,7 @@ class LaneProgram:
                 }
                 self.log.write(name, step, by_task)
         if self.has_maps and step and step % self.sizes.steps_per_task == 0:
-            policies, own = np.arange(self.agent.policies), np.array(self.sizes.training)  # each on its own task
+            policies, own = np.arange(self.agent.policies), np.array(self.sizes.training)  # the task of each policy
             believed = self._beliefs(online, beta, self.tasks)
             truth = self._truth(online, beta, self.tasks, self._keys(3, step))
             found |= {
@@ -397,7 +400,7 @@ class LaneProgram:
                 axis=1,
             )
         if self.has_maps:
-            # the formula printed under Figure 13, mean - variance
+            # the formula printed under Figure 13 is mean - variance, whatever the agent's beta
             printed = jnp.full_like(beta, MeanVariance.from_paper(-1.0).beta)
             for name, factor in (("map_objective", beta), ("map_objective_as_printed", printed)):
                 found[name] = np.asarray(self._beliefs(online, factor, self.tasks).objective.astype(jnp.float16))
@@ -437,7 +440,7 @@ class LaneProgram:
 
 
 def _beta(beta: float) -> float:
-    """Return the library's beta for the paper's."""
+    """Return the beta of rasf's `MeanVariance` for the paper's beta."""
     return float(MeanVariance.from_paper(beta).beta)
 
 
@@ -451,7 +454,7 @@ def _stacked(tasks: Sequence[Tasks]) -> Tasks:
 
 
 def _one_by_one(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Return the same function for all lanes, which are computed one after the other, as maps take much memory."""
+    """Return the function for several lanes. It computes one lane after the other, because maps take much memory."""
     return lambda *arguments: jax.lax.map(lambda lane: function(*lane), arguments)
 
 

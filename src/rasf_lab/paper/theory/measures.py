@@ -3,11 +3,12 @@
 Lemma 1 (T1) is tested on random discrete distributions. The closed forms of the parametric distributions of appendix
 A.4 (T6, and Figure 7) are compared with quadrature.
 
-Theorems 1 and 2 and their discounted forms (T2, T3, T5) are tested on random MDPs with sources and a target task. GPI
-acts by utilities with errors of up to eps, and its true gaps are compared with the bounds. The discounted theorems are
-for scores of z X, where X is the remaining return and z = gamma^t the discount at step t. A separate finding of T5: if
-sources are scored with z = 1 at every step, as in Algorithms 1 and 2, then even with exact utilities GPI can be worse
-than its best source on the discounted return.
+Theorems 1 and 2 and their discounted forms (T2, T3, T5) are tested on random MDPs with source policies and a target
+task. GPI acts by the sources' utilities with errors of at most epsilon. Its gap, how much lower its true utility is
+than that of the best source (Theorem 1) or than the optimum (Theorem 2), is compared with the theorem's bound. In the
+discounted theorems, sources are scored by the utility of z X, where X is the remaining return and z = gamma^t the
+discount at step t. A separate finding of T5: if sources are scored with z = 1 at every step, as in Algorithms 1 and 2,
+then even with exact utilities GPI can be worse than its best source on the discounted return.
 
 Theorem 3 and its discounted form (T4, T5) are about the covariance Sigma of Psi, the random sum of features with mean
 psi. A prime marks the successor state, and ^T the transpose. With approximate psi~, residual
@@ -21,7 +22,8 @@ norm unless another is named. Whether the claim holds depends on the reading of 
     about psi~'   Sigma~' = E[(Psi' - psi~')(Psi' - psi~')^T], as in the proof: the claim holds
     true Sigma'   the term gamma^2 E[e' e'^T] remains, which eps does not bound: the claim fails, unless eps is also at
                   least gamma^2 |e'|^2
-    learned       the proof's Sigma~' plus an error: the claim holds if the norm of this error is added to 3 eps
+    learned       the proof's Sigma~' plus an error: the claim holds if gamma^2 times the norm of this error is added
+                  to 3 eps
 
 Whether the claim holds also depends on the norm. The proof assumes |A^T| = |A| for every matrix A, and
 |e e^T| <= |e|^2. Both hold in the spectral and in the Frobenius norm. In the induced infinity norm, which is
@@ -59,8 +61,8 @@ PROOF, TRUE, UNIFORM = "about psi~'", "true Sigma'", "true Sigma', eps >= gamma^
 LEARNED = "learned, minus the norm of its error"
 READINGS = (PROOF, TRUE, UNIFORM, LEARNED)
 NORMS: dict[str, Order] = {"spectral": 2, "Frobenius": "fro", "induced infinity": math.inf}
-INFINITY = "infinity norm"  # key of the proof's reading in this norm
-_SLACK, _GAP_SLACK = 1e-9, 1e-7
+INFINITY = "infinity norm"  # key of the numbers for the proof's reading in the induced infinity norm
+_SLACK, _GAP_SLACK = 1e-9, 1e-7  # smaller violations are errors of rounding, or of planning in the case of gaps
 _TOLERANCE = 1e-9  # of planning
 
 
@@ -116,7 +118,7 @@ def penalties() -> dict[str, float]:
 
 
 def figure_7(points: int = 200) -> dict[str, Floats]:
-    """Return the penalty U - mean at beta = 1 for a grid of variances and each of LAWS, the paper's table in A.4."""
+    """Return the penalty U - mean at beta = 1 for a grid of variances and each distribution in LAWS (appendix A.4)."""
     variance = np.linspace(0.0, 1.9, points)
     return {"variance": variance} | {law: Elliptical(1.0, law).moments(0.0, variance) for law in LAWS}
 
@@ -137,7 +139,7 @@ def _density(law: Law, variance: float) -> rv_frozen:
 
 def _quadrature(law: rv_frozen, beta: float) -> float:
     """Return U_beta of a distribution with mean near zero, from E expm1(beta X) by Gauss-Legendre rules on panels."""
-    reach = 300 * float(law.std())  # the product of density and exp(beta x) can decay slowly
+    reach = 300 * float(law.std())  # far out, as the product of density and exp(beta x) can decay slowly
     half = np.concatenate([[0.0], np.geomspace(reach / 3e4, reach, 300)])
     edges = np.concatenate([-half[:0:-1], half])
     node, weight = np.polynomial.legendre.leggauss(20)
@@ -199,7 +201,7 @@ def _random_beta(rng: np.random.Generator) -> float:
 
 
 def _perturbed(rng: np.random.Generator, exact: Floats, epsilon: float) -> Floats:
-    """Return the utilities with errors that are uniform in [-epsilon, epsilon], or -epsilon and epsilon at random."""
+    """Return utilities with random errors: all uniform in [-epsilon, epsilon], or each either -epsilon or epsilon."""
     noise = rng.uniform(-1, 1, exact.shape) if rng.random() < 0.5 else rng.choice([-1.0, 1.0], exact.shape)
     return exact + epsilon * noise
 
@@ -270,7 +272,8 @@ def forgetful_scoring(instances: int, seed: int, tick: Tick) -> Numbers:
 def backup_errors(instances: int, seed: int, discounted: bool, tick: Tick) -> Numbers:
     """Return for how many (instance, h, s, a) the backup of Sigma errs by more than 3 eps, and the largest error / eps.
 
-    Both numbers are for each reading in the spectral norm, and for the proof's reading in the induced infinity norm.
+    h is the step. Both numbers are returned for each reading of Sigma~' in the spectral norm, and for the proof's
+    reading in the induced infinity norm.
 
     Args:
         instances: the number of random MDPs.
@@ -313,7 +316,7 @@ def one_step(features: int = 13) -> Numbers:
 
 
 def _ratios(rng: np.random.Generator, mdp: FiniteMDP, policy: Ints) -> dict[str, Floats]:
-    """Return |Sigma_h - backup| / eps_h for all (h, s, a), with random errors of psi~, for READINGS and INFINITY."""
+    """Return |Sigma_h - backup| / eps_h for all (h, s, a), by READINGS and INFINITY; psi~ is psi with random errors."""
     psi, Sigma = successor_moments(mdp, policy, len(policy))
     if rng.random() < 0.5:  # normal errors, with a random size for each step
         noise = 10 ** rng.uniform(-2, 0, (len(psi), 1, 1, 1)) * rng.normal(size=psi.shape)
@@ -361,7 +364,13 @@ def _adverse_errors(rng: np.random.Generator, mdp: FiniteMDP, policy: Ints, psi:
 
 
 def _expect(mdp: FiniteMDP, rows: Ints, values: Floats) -> Floats:
-    """Return the expectation over successors (S A, d, d) of values (n, d, d)."""
+    """Return the expectation (S A, d, d) over successors of values (n, d, d), one for each transition.
+
+    Args:
+        mdp: the MDP.
+        rows: the number of the pair (s, a) of each transition (n,).
+        values: the values.
+    """
     total = np.zeros((mdp.n_states * mdp.n_actions, *values.shape[1:]))
     np.add.at(total, rows, mdp.probability[:, None, None] * values)
     return total
@@ -376,6 +385,6 @@ def _norm(matrices: Floats, order: Order = 2) -> Floats:
 
 
 def _squared(vectors: Floats, order: Order) -> Floats:
-    """Return |e|^2 in the vector norm of a matrix norm: the maximum norm for infinity, otherwise the Euclidean norm."""
+    """Return |e|^2 for each vector, by the maximum norm if `order` is infinity, otherwise by the Euclidean norm."""
     squares = vectors**2
     return squares.max(axis=1) if order == math.inf else squares.sum(axis=1)

@@ -11,7 +11,7 @@ from rasf_lab.paper.theory import measures
 from rasf_lab.paper.theory.claims import judge
 
 INSTANCES = {"quick": 50, "paper": 1_000}
-_CAMPAIGNS = 8  # calls in `run` that tick once for each instance
+_CAMPAIGNS = 8  # functions in `run` that call `tick` once for each instance
 
 
 def total_ticks(preset: str) -> int:
