@@ -51,7 +51,7 @@ def gpe(psi: Array, Sigma: Array, w: Array, risk: Risk) -> Array:
     Args:
         psi: Means (.., d) of the feature return.
         Sigma: Covariances (.., d, d).
-        w: The task (d,).
+        w: The weights (d,) of the task.
         risk: A risk that supports moments.
 
     Returns:
@@ -159,7 +159,7 @@ def gpi_policy(
     Args:
         psi: Means (K, S, A, d) of K policies.
         Sigma: Covariances (K, S, A, d, d).
-        w: The task (d,).
+        w: The weights (d,) of the task.
         risk: A risk that supports moments.
         discount_aware: Score decision t with `risk.at_discount(gamma^t)`, as the theorem for discounted returns
             requires. Default: False.
