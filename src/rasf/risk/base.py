@@ -138,7 +138,7 @@ class Risk:
         Risks that depend on far tails override this method, because exp rounds the smallest probabilities to zero.
 
         Args:
-            log_probs: Log-probabilities (..., d, N), up to a constant summand for each histogram.
+            log_probs: Log-probabilities (..., d, N), which need not be normalised.
             atoms: Atoms (d, N).
             w: The weights (d,) of the task.
         """

@@ -46,7 +46,7 @@ def entropic_utility(probs: Array, x: Array, beta: Array) -> Array:
 
 
 def entropic_utility_log(log_probs: Array, x: Array, beta: Array) -> Array:
-    """Return U_beta (...) = log sum exp(log p + beta x) / beta, given log p (..., N) up to a constant summand."""
+    """Return U_beta (...) = log sum exp(log p + beta x) / beta; log p (..., N) need not be normalised."""
     xp = array_namespace(log_probs, x, beta)
     log_probs, x = xp.broadcast_arrays(xp.asarray(log_probs) * 1.0, xp.asarray(x) * 1.0)
     most = xp.max(log_probs, axis=-1, keepdims=True)

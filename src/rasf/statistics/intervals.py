@@ -246,6 +246,6 @@ def event_difference(ours: Floats, theirs: Floats) -> Interval:
 
 
 def around(estimate: float, squared_error: float, n: int) -> Interval:
-    """Return estimate +- t standard errors, with Student's quantile t for n values. `squared_error` is the square of one."""
+    """Return estimate +- t standard errors for n values; `squared_error` is the square of the standard error."""
     half = float(stdtrit(max(n - 1, 1), 1 - _TAIL)) * math.sqrt(squared_error)
     return Interval(estimate, estimate - half, estimate + half)

@@ -10,8 +10,8 @@ and 94 % with 30. So intervals are cut farther out, at Phi(-+ t_{n-1, 0.975} sqr
 data this gives Student's interval, and the same cut is used for all statistics (Hesterberg, "What teachers should know
 about the bootstrap", 2015, calls it expanded percentiles). Measured on normal data, intervals of the mean then cover
 95 % with 10 values and 92 % with 5. (With 5 values the interval is short because it cannot extend beyond the smallest
-and the largest value.) For two samples, n is the size of the smaller sample. For strata, n is the size of one stratum, so
-intervals are slightly too wide.
+and the largest value.) For two samples, n is the size of the smaller sample. For strata, n is the size of one stratum,
+so intervals are slightly too wide.
 """
 
 from __future__ import annotations
