@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Floats, Floats32
-from rasf.checks import number, one_of
+from rasf.checks import number, one_of, shown
 from rasf.envs.cell_map import EMPTY, GOAL, MOVES, START, CellMap
 from rasf.files import Header
 from rasf.mdp import FiniteMDP
@@ -75,7 +75,7 @@ class Grid(CellMap):
         """
         given = np.asarray(costs, np.float64)
         if given.shape != (len(self.traps),):
-            raise ValueError(f"costs must be one number per class of trap ({', '.join(self.traps)}), got {costs!r:.80}")
+            raise ValueError(f"costs must be one number per class of trap ({', '.join(self.traps)}), got {shown(costs)}")
         return np.concatenate([[-step, goal], -given])
 
     def features(self, successor: int) -> Floats:

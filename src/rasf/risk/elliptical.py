@@ -110,7 +110,7 @@ class EllipticalMixture(BetaRisk):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.laws, tuple | list) or not self.laws:
-            raise ValueError(f"laws must be a tuple with one distribution for each component, got {shown(self.laws)}")
+            raise ValueError(f"laws must be a tuple with at least one component, got {shown(self.laws)}")
         for law in self.laws:
             _check_law(law, self.beta)
 

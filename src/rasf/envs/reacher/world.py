@@ -3,7 +3,7 @@
 There are nine actions: each joint gets the torque -1, 0 or 1 plus Gaussian noise, clipped to [-1, 1]. The features phi
 in R^13 depend on the tip after the step: 1 - 4 |tip - target_g| for each of 12 targets g, and 1 in a failure, else 0.
 In every task, if the tip is in a risky circle after a step, the step is a failure with probability
-`failure_probability`. A failure does not end the episode. The task of target g is w = e_g - 3 e_13, with unit vectors e.
+`failure_probability`. A failure does not end the episode. The task of target g is w = e_g - 3 e_13 (unit vectors e).
 
 A state is that of the arm: (q1, q2, w1, w2), the angles and angular velocities of shoulder and elbow. `Reacher` has the
 parameters. Random keys are arguments. `step` draws its noise from a key. `noise` and `advance` are the two parts of
