@@ -75,7 +75,9 @@ class Grid(CellMap):
         """
         given = np.asarray(costs, np.float64)
         if given.shape != (len(self.traps),):
-            raise ValueError(f"costs must be one number per class of trap ({', '.join(self.traps)}), got {shown(costs)}")
+            raise ValueError(
+                f"costs must be one number per class of trap ({', '.join(self.traps)}), got {shown(costs)}"
+            )
         return np.concatenate([[-step, goal], -given])
 
     def features(self, successor: int) -> Floats:

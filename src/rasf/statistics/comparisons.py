@@ -151,7 +151,7 @@ def _wins(ours: Floats, theirs: Floats) -> Floats:
 
 
 def _of(statistic: Statistic, scores: Floats) -> Floats:
-    """Return the statistic of scores; refuse a statistic without one number for each matrix (runs, tasks)."""
+    """Return the statistic of scores; refuse a function that does not give one number per matrix (runs, tasks)."""
     found = np.asarray(statistic(scores), np.float64)
     if found.shape != scores.shape[:-2]:
         raise ValueError(
