@@ -43,5 +43,5 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-if find_spec("gymnasium") is not None:  # may be missing on a bare GPU machine; the rest of rasf works without gymnasium
+if find_spec("gymnasium") is not None:  # a bare GPU machine may lack it; the rest of rasf works without
     import_module("rasf.envs.registration").register_environments()

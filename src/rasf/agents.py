@@ -4,12 +4,12 @@
     rasf-model                      tables: psi and its covariance, planned on a model of all experience
     prql, raprql, q-learning        tables of the scalar return: policy reuse (the first two) and plain Q-learning
     sfc51, rasfc51                  networks: a histogram for every feature
-    sfdqn, sfdqn-residual           networks: psi, and for the second its covariance from residuals
+    sfdqn, sfdqn-residual           networks: psi; `sfdqn-residual` learns its covariance too, from residuals
     rasfdqn                         networks: psi and a covariance of low rank, for any environment; not in the paper
     c51, rac51, rac51-relabelled    one network with the task as an input: a histogram of the scalar return
 
-Agents with a `risk_aware_form` are risk-neutral, as in the paper, and refuse any other risk. Agents that learn only the
-scalar return make no library.
+Agents with a `risk_aware_form` are risk-neutral, as in the paper, and refuse risks that are not neutral. Agents that
+learn only the scalar return make no library.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Family(StrEnum):
 class LawKind(StrEnum):
     """The kind of return distribution that an agent learns; the values are stored in files."""
 
-    TABLE = "table"  # psi, and Sigma if it is learned, per state
+    TABLE = "table"  # tables of psi, and of Sigma if it is learned
     HISTOGRAM = "histogram"  # probabilities on atoms, per feature
     MEAN = "point"  # psi by a network
     MEAN_COVARIANCE = "residual"  # psi and Sigma by networks
     MEAN_LOW_RANK = "log-moments"  # psi and Sigma by networks, Sigma as a diagonal and factors of low rank
-    REWARD = "reward"  # of the scalar return; such an agent makes no library
+    REWARD = "reward"  # the scalar return, not its features; such an agent makes no library
 
 
 _RISKY = (MeanVariance, Entropic)
@@ -54,7 +54,8 @@ class AgentSpec:
         family: How its policies are stored.
         law: The kind of return distribution that it learns.
         risks: The classes of risks that it can be trained for.
-        risk_aware_form: The name of its risk-aware form, if the agent is trained for the mean only (`neutral`).
+        risk_aware_form: If the agent is `neutral` (trained for the mean only), the name of the agent that is the same
+            but risk-aware.
         constants: Settings that differ from the defaults of its family.
         plans: Whether the agent keeps a model of all experience and plans on the model, for all risks at once.
         of_paper: Whether the defaults of the agent are those of the paper.
@@ -117,12 +118,12 @@ def library_agent(name: str) -> AgentSpec:
     spec = AGENTS.get(name) if isinstance(name, str) else None
     if spec is None or not spec.makes_library:
         known = ", ".join(each.name for each in AGENTS.values() if each.makes_library)
-        raise ValueError(f"agent must be auto, {known}, got {name!r}")
+        raise ValueError(f"agent must be auto or one of {known}, got {name!r}")
     return spec
 
 
 def check_risks(spec: AgentSpec, risks: Sequence[Risk]) -> None:
-    """Refuse risks that contradict an agent's name or that it cannot be trained for."""
+    """Refuse risks that an agent cannot be trained for, such as an averse risk for a risk-neutral agent."""
     for risk in risks:
         if not isinstance(risk, Risk):
             raise ValueError(f"risk must be a rasf risk such as MeanVariance(-4.0), or several, got {risk!r}")
@@ -139,7 +140,7 @@ def check_risks(spec: AgentSpec, risks: Sequence[Risk]) -> None:
 def can_act(law: LawKind, risk: Risk, *, covariance: bool = True) -> bool:
     """Return whether policies with this kind of return distribution can act for a risk.
 
-    `covariance` says whether the policies of a table agent have learned a covariance.
+    `covariance` is False if the policies are tables and no covariance was learned.
     """
     form = "independent" if law is LawKind.HISTOGRAM else "moments"
     return is_neutral(risk) or (covariance and law is not LawKind.MEAN and form in risk.supports)

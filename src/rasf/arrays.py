@@ -26,7 +26,7 @@ def array_namespace(*arrays: Array) -> ModuleType:
     jax_module = sys.modules.get("jax")
     kind = None if jax_module is None else getattr(jax_module, "Array", None)
     if kind is not None:
-        for array in arrays:  # a loop: `any` takes twice as long, and this runs several times in every step
+        for array in arrays:  # a loop, because `any` takes twice as long, and every step calls this several times
             if isinstance(array, kind):
                 import jax.numpy
 

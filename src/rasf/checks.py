@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from rasf.arrays import Floats, Numbers
 
-HEAVIEST = 1e15  # the largest weight: its square, as in variances, is finite in single precision
+HEAVIEST = 1e15  # largest size of a weight: variances need the square, which is then finite in single precision
 MOST_DECISIONS = 10**6  # a loop over this many decisions takes seconds
-MOST_NUMBERS = 2**30  # in one table: 8 GiB as float64
-LARGEST = 1e90  # largest size of features, weights, rewards and risk parameters: squares of returns are finite
+MOST_NUMBERS = 2**30  # largest number of entries of a table: 8 GiB as float64
+LARGEST = 1e90  # largest size of features, weights, rewards and risk parameters; squares of returns are then finite
 
 
 def shown(value: object) -> str:
@@ -27,7 +27,7 @@ def is_whole(value: object) -> TypeGuard[int]:
 
 
 def whole(name: str, value: object, least: int = 1) -> int:
-    """Return an integer as a Python int; refuse values below `least`, and from 2^63 on, which no seed can have."""
+    """Return an integer as a Python int; refuse values below `least`, and those that 64 bits cannot hold."""
     if not is_whole(value) or not least <= value < 2**63:
         raise ValueError(f"{name} must be a whole number of at least {least}, below 2^63, got {value!r}")
     return int(value)  # JSON headers of files cannot hold numpy's integers
@@ -70,8 +70,8 @@ def task_weights(name: str, given: npt.ArrayLike, d: int | None = None) -> Float
         raise ValueError(f"{name} must be weights of shape (n, {size}), got {shown(given)}") from None
     if found.ndim != 2 or not found.size or (d is not None and found.shape[1] != d):
         raise ValueError(f"{name} must be weights of shape (n, {size}), got shape {np.shape(given)}")
-    if not np.abs(found).max() <= HEAVIEST:  # nan is not
-        raise ValueError(f"{name} must be finite weights within {-HEAVIEST:g} and {HEAVIEST:g}, got {shown(given)}")
+    if not np.abs(found).max() <= HEAVIEST:  # `not <=` instead of `>`, to refuse nan too
+        raise ValueError(f"{name} must be finite weights between {-HEAVIEST:g} and {HEAVIEST:g}, got {shown(given)}")
     return found
 
 
@@ -107,7 +107,7 @@ def numbers(name: str, given: object) -> Floats:
 
 
 def reals(name: str, given: object) -> Numbers:
-    """Return an array of real numbers of any shape in its own precision, nan and infinities included."""
+    """Return an array of real numbers of any shape and dtype, nan and infinities included."""
     try:
         found = np.asarray(given)
         if found.dtype.kind == "O":
@@ -120,7 +120,7 @@ def reals(name: str, given: object) -> Numbers:
 
 
 def decisions(name: str, value: object, numbers_each: int = 0) -> int:
-    """Return a number of decisions, small enough for a loop and for a table of `numbers_each` numbers per decision."""
+    """Return a number of decisions; refuse too many for a loop, or for a table with `numbers_each` numbers for each."""
     found = whole(name, value)
     if found > MOST_DECISIONS:
         raise ValueError(f"{name} must be at most {MOST_DECISIONS:,} decisions, got {value}")

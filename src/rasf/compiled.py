@@ -1,12 +1,13 @@
 """`compiled`: numba.njit with a disk cache that is correct after changes in other files, and with faster compiling.
 
-Numba's own cache checks only the file of the compiled function. If a function that is called from another file changes,
-the cached machine code is stale. Here the name of the cache folder holds a hash of all source files with compiled
-functions, of numba's version and of its optimisation level, so that a change in any of them starts a new cache.
+Numba's own cache checks only the file of the compiled function. If this function calls a function of another file, and
+that file changes, the cached machine code is stale. Here the name of the cache folder holds a hash of all source files
+with compiled functions, of numba's version and of its optimisation level, so that a change in any of them starts a new
+cache.
 
-Numba gives every function a wrapper for calls from Python and one for calls by pointer. As rasf's functions take many
-arrays, the two wrappers take two fifths of the compile time. Here each function is compiled once with the wrapper for
-Python, and once without wrappers, for calls from compiled code.
+Numba gives every function a wrapper for calls from Python and one for calls by pointer. Because rasf's functions take
+many arrays, the two wrappers take two fifths of the compile time. Here each function is compiled once with the wrapper
+for Python, and once without wrappers, for calls from compiled code.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ def compiled(**options: object) -> Callable[[Function], Function]:
     """Decorate a function with numba.njit, cached; `options` go to njit (parallel=True, inline="always", ...)."""
 
     def decorate(function: Function) -> Function:
-        # numba reads CACHE_DIR when the decorator runs; then it is restored for code outside rasf
+        # numba reads CACHE_DIR when its decorator runs; afterwards the old value is restored, for code outside rasf
         before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, cache_folder()
         try:
             called: Function = numba.njit(cache=True, no_cfunc_wrapper=True, **options)(function)
             if isinstance(called, Dispatcher):  # false if NUMBA_DISABLE_JIT is set
                 inner = numba.njit(cache=True, no_cfunc_wrapper=True, no_cpython_wrapper=True, **options)
                 inside = inner(_renamed(function, "inside"))
-                # numba calls these two methods for calls from compiled code; recursion is not supported
+                # numba calls these methods when compiled code calls the function; recursive functions are not supported
                 vars(called).update(get_call_template=inside.get_call_template, get_overload=inside.get_overload)
             return called
         finally:
@@ -70,7 +71,7 @@ def compiled_twice(function: Function) -> tuple[Function, Function]:
 
 
 def _renamed(function: Function, kind: str) -> Function:
-    """Return a copy of a function under another name, so that each of the two has its own files in the disk cache."""
+    """Return a copy of a function under another name, so that both have their own files in the disk cache."""
     given = (function.__defaults__, function.__closure__)
     same = FunctionType(function.__code__, function.__globals__, f"{function.__name__}_{kind}", *given)
     same.__qualname__, same.__module__ = f"{function.__qualname__}_{kind}", function.__module__

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 BLUE, RED, GREEN, ORANGE, GREY = "#2b6cb0", "#c0392b", "#2e8b57", "#d98200", "#8a8f98"
 INK, PALE = "#22262b", "#eef0f3"
-MOST_PANELS = 12  # of a comparison
+MOST_PANELS = 12  # in the figure of a comparison
 _COLOURS = (BLUE, RED, GREEN, ORANGE, GREY)
 _BINS, _TALL = 40, 0.62  # bins of a histogram; its height as a share of a row
 
@@ -46,8 +46,8 @@ def save(drawn: Figure, path: Path) -> Path:
 def comparison(compared: Sequence[Comparison], discounted: bool, source: str) -> Figure:
     """Draw the return distributions of several risks, for `rasf evaluate --plot`.
 
-    There is one panel for each weighting, with one row for each risk: histogram, mean (dot) and CVaR (triangle), with
-    bars of 95 % intervals.
+    There is one panel for each weighting, with one row for each risk: histogram, mean (dot) and CVaR (triangle). Bars
+    are 95 % intervals.
     """
     from rasf.library.evaluation import WORST
 
@@ -126,7 +126,7 @@ def _panel(axes: Axes, compared: Comparison, measure: str) -> None:
 
 
 def _histogram(axes: Axes, returns: Floats, span: tuple[float, float], base: float, colour: str) -> None:
-    """Draw a bar at each value if few values are distinct, else a histogram over the range of all rows."""
+    """Draw a bar for each distinct value if there are few, else a histogram over the range of all rows."""
     low, high = span
     values, counts = np.unique(returns, return_counts=True)
     if len(values) > _BINS // 2:

@@ -2,13 +2,14 @@
 
 A file is written under a temporary name, synced and renamed, so that it is complete or absent. Symlinks are followed.
 Devices, pipes and open descriptors (`/dev/null`, `/dev/stdout`) are written to directly. A process holds a lock on its
-temporary file, so that the next write in the same folder can remove the temporary files of killed processes.
+temporary file. If the process is killed, the lock ends, and the next write in the same folder removes the file.
 
 A container holds named arrays and a JSON header in the safetensors layout. Checksums cover every byte of the file:
 
     8 bytes    length N of the head, little endian
     N bytes    {"__metadata__": {"format": "rasf", "version": "1", "sha256": D, "contents": C},
-                "psi": {"dtype": "F64", "shape": [..], "data_offsets": [begin, end]}, ..}   and spaces up to 64 bytes
+                "psi": {"dtype": "F64", "shape": [..], "data_offsets": [begin, end]}, ..}   and then spaces,
+                so that 8 + N is a multiple of 64
     the rest   the arrays, one after the other, widest type first, so that each is aligned
 
 C is JSON text: {"checksums": {name: SHA-256 of the array's bytes}, "header": the caller's header}. D is the SHA-256 of
@@ -44,7 +45,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-HEAD_LIMIT = 8 << 20  # bytes; parsing takes about thirty times as much memory, which a hostile file must not exhaust
+HEAD_LIMIT = 8 << 20  # bytes; parsing takes thirty times as much memory, and a hostile file must not exhaust it
 _VERSION = 1
 _CODES = {
     np.dtype(name): code
@@ -53,14 +54,14 @@ _CODES = {
         "F32": "<f4", "I64": "<i8", "U64": "<u8", "F64": "<f8",
     }.items()
 }  # fmt: skip
-# files of all future formats begin like this, up to the version
+# files of all formats, also of future ones, begin like this, up to the version
 _START = re.compile(rb'.{8}\{"__metadata__":\{"format":"rasf","version":"([1-9][0-9]{0,8})",', re.DOTALL)
 _DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 _ZEROS = b"0" * 64
 _NPY_HEADS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _HOST = re.sub(r"[^A-Za-z0-9]", "", socket.gethostname())[:40]
 _PARTIAL = re.compile(r"\.rasf-([A-Za-z0-9]*)-[0-9]+-[0-9a-f]{16}\.partial")  # host, process, random
-_STALE_S = 24 * 3600.0  # age at which a temporary file is stale if its lock is unknown
+_STALE_S = 24 * 3600.0  # age in seconds at which a temporary file is stale, if it is unknown whether it is locked
 _UNWRITABLE = {stat.S_IFDIR: "directory", stat.S_IFBLK: "block device", stat.S_IFSOCK: "socket"}
 
 Arrays = dict[str, np.ndarray]
@@ -98,7 +99,7 @@ def is_stream(path: Path, name: str = "path") -> bool:
 def _descriptor(path: Path) -> int | None:
     """Return the open descriptor of this process that a path leads to, such as 1 for /dev/stdout, or None."""
     own = {os.path.realpath(folder) for folder in ("/dev/fd", "/proc/self/fd")}
-    for _ in range(40):  # the number of links that the system follows
+    for _ in range(40):  # the system follows at most 40 links
         if path.name.isdecimal() and os.path.realpath(path.parent) in own:
             return int(path.name)
         if not path.is_symlink():
@@ -129,9 +130,9 @@ def write_atomically(path: Path, write: Callable[[str], object]) -> None:
 
 def _write_stream(path: Path, write: Callable[[str], object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        whole, number = os.path.join(folder, "whole"), _descriptor(path)  # `write` may seek, which a pipe cannot
+        whole, number = os.path.join(folder, "whole"), _descriptor(path)  # `write` may seek, which a stream cannot
         write(whole)
-        if number is not None:  # text that was printed earlier comes first
+        if number is not None:  # flushed, so that text printed earlier comes first
             with suppress(AttributeError, ValueError):  # no standard output, or a closed one
                 sys.stdout.flush()
         with open(whole, "rb") as source, open(path if number is None else os.dup(number), "wb") as stream:
@@ -184,7 +185,7 @@ def remove_stale(folder: Path) -> None:
     """Remove the temporary files that killed writers left in a folder (not in its subfolders)."""
     with suppress(OSError), os.scandir(folder) as entries:  # a folder may be writable and not readable
         for path, host in [(each.path, match[1]) for each in entries if (match := _PARTIAL.fullmatch(each.name))]:
-            # removed under the lock: a process that has just made the file waits for the lock, then sees the removal
+            # removed under a lock: a process that has just made the file waits for the lock, then sees that it is gone
             with suppress(OSError), _lock_of(path) as held:
                 # a network file system may not show the locks of other hosts
                 unknown = held is None or host != _HOST
@@ -200,7 +201,7 @@ def is_locked(path: Path) -> bool | None:
 
 @contextmanager
 def _lock_of(path: str | Path) -> Iterator[bool | None]:
-    """Yield whether a file is locked, or None if unknown; within the block no process can lock an unlocked file."""
+    """Yield whether a file is locked, or None if unknown; if it is not, no process can lock it in the `with` block."""
     if fcntl is None:
         yield None
         return
@@ -224,10 +225,10 @@ def write_text(path: Path, text: str) -> None:
 
 
 def user_cache() -> Path:
-    """Return the user's cache folder of rasf, for files that can be made again."""
+    """Return rasf's folder in the user's cache, for files that can be made again."""
     try:
         from platformdirs import user_cache_path
-    except ModuleNotFoundError:  # as on a bare GPU machine
+    except ModuleNotFoundError:  # a bare GPU machine may lack it
         return Path(tempfile.gettempdir()) / "rasf"
     return user_cache_path("rasf", appauthor=False)
 
@@ -284,7 +285,7 @@ def load_file(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
             case _:
                 raise _Refused("is damaged: its head is not one that rasf writes")
         if checksums.keys() != arrays.keys():
-            raise _Refused("is damaged: its arrays differ from those that have checksums in its head")
+            raise _Refused("is damaged: its head must have a checksum for each of its arrays, and no others")
         for name, array in arrays.items():
             if _digest(_bytes_of(array)) != checksums[name]:
                 raise _Refused(f"is damaged: its array {name!r} does not match its checksum")
@@ -319,7 +320,7 @@ def npy_memory(file: IO[bytes], size: int) -> int:
 
 
 class _Refused(Exception):
-    """The reason why a file is refused: the end of a sentence that begins with its path."""
+    """The reason why a file is refused, as the end of a sentence that begins with the file's path."""
 
 
 def _plain(name: object, array: object) -> np.ndarray:
@@ -328,7 +329,7 @@ def _plain(name: object, array: object) -> np.ndarray:
         raise ValueError(f"arrays must have names of 1 to 256 characters other than '__metadata__', got {name!r:.80}")
     if not isinstance(array, np.ndarray):
         raise ValueError(f"arrays[{name!r}] must be a numpy array, got {type(array).__name__}")
-    if array.dtype.kind in "biuf":  # other kinds have no byte order
+    if array.dtype.kind in "biuf":  # numbers and booleans; the next line fails for some other kinds
         stored = array.dtype.newbyteorder("<")
         if stored in _CODES:
             return np.asarray(array, dtype=stored, order="C")

@@ -6,8 +6,9 @@ V - p C keeps the limit. For finitely many candidates the price is found exactly
 points (C, V), from the best value to the first point that keeps the limit. The slope of the last edge is the price.
 With several limits, the prices are computed in turn, each with the others fixed, until no price changes.
 
-Within an episode a limit becomes a *budget*, the largest expected cost of the remaining episode. Let action a and then
-policy i have the expected cost C_i(s, a) from state s. The unused part of the budget is carried over to the next state:
+Within an episode a limit becomes a *budget*, the largest allowed expected cost of the remaining episode. Let C_i(s, a)
+be the expected cost of action a in state s, followed by policy i. The unused part of the budget is carried over to the
+next state:
 
     budget' = C_i(s', pi_i(s')) + (budget - C_i(s, a)) / gamma
 
@@ -27,7 +28,7 @@ import numpy as np
 from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import is_whole, number
 
-_TURNS = 30  # rounds over several limits, at most
+_TURNS = 30  # largest number of rounds in which the prices of several limits are computed in turn
 _ROUNDING = 1e-9
 
 
@@ -38,8 +39,9 @@ class Limit:
     Exactly one of `at_most` and `at_least` must be given.
 
     Attributes:
-        at_most: The largest expected sum. Default: none.
-        at_least: The smallest expected sum, for a cost that is a negative feature. Default: none.
+        at_most: The largest accepted expected sum. Default: none.
+        at_least: The smallest accepted expected sum, for a cost whose feature is 0 or negative, such as -1 for a
+            collision. Default: none.
         per_episode: Whether the limit is on the undiscounted sum of an episode, which needs a calibrated library.
             Default: False.
     """
@@ -70,7 +72,7 @@ class Limit:
 
 
 class Limits(NamedTuple):
-    """Checked limits on m of d features: a cost is sign times the feature, and may be at most `at_most`."""
+    """Checked limits on m of d features. A cost is sign times the expected sum of a feature, and at most `at_most`."""
 
     names: tuple[str, ...]
     features: Ints  # (m,)
@@ -79,7 +81,7 @@ class Limits(NamedTuple):
     given: tuple[Limit, ...]
 
     def costs(self, psi: Floats) -> Floats:
-        """Return costs (.., m) of expected features (.., d)."""
+        """Return costs (.., m), given expected sums of features (.., d)."""
         return psi[..., self.features] * self.signs
 
     def prices_of(self, prices: Floats, d: int) -> Floats:
@@ -112,7 +114,7 @@ def read_limits(
         names: The names of the features, if they have any. Default: none.
     """
     if not isinstance(given, Mapping) or not given:
-        raise ValueError(f"limits must be a dict such as {{'failure': 0.05}}, by feature, got {given!r:.80}")
+        raise ValueError(f"limits must be a dict by feature, such as {{'failure': 0.05}}, got {given!r:.80}")
     found: list[tuple[str, int, Limit]] = []
     for key, value in given.items():
         limit = value if isinstance(value, Limit) else Limit(number(f"the limit of {key}", value))
@@ -121,7 +123,7 @@ def read_limits(
         found.append((label, feature, limit))
     labels, features, limits = zip(*found, strict=True)
     if len(set(features)) < len(features):
-        raise ValueError(f"limits must name a feature once, got {', '.join(map(str, given))}")
+        raise ValueError(f"limits must name each feature only once, got {', '.join(map(str, given))}")
     signs = np.array([1.0 if limit.at_least is None else -1.0 for limit in limits])
     return Limits(labels, np.array(features), signs, signs * [limit.bound for limit in limits], limits)
 
@@ -142,19 +144,19 @@ def feature_index(name: str, key: object, n_features: int, names: Sequence[str] 
 
 
 def repriced(w: Floats, prices: Mapping[str | int, float], names: Sequence[str] | None = None) -> Floats:
-    """Return the weights (d,) of a task in which some features cost more; they are not checked to be finite.
+    """Return the weights (d,) of a task in which some features cost more, without a check that they are finite.
 
     Args:
         w: The weights (d,).
-        prices: The additional cost of a unit, for each such feature by name or index. The price of a feature with
-            negative values, such as -1 for a collision, is negative.
+        prices: The additional cost of one unit of a feature, by the feature's name or index. The price of a feature
+            with negative values, such as -1 for a collision, is negative.
         names: The names of the features, if they have any. Default: none.
     """
     if not isinstance(prices, Mapping) or not prices:
-        raise ValueError(f"prices must be a dict such as {{'collision': 4}}, by feature, got {prices!r:.80}")
+        raise ValueError(f"prices must be a dict by feature, such as {{'collision': 4}}, got {prices!r:.80}")
     features = [feature_index("prices", key, len(w), names) for key in prices]
     if len(set(features)) < len(features):
-        raise ValueError(f"prices must name a feature once, got {', '.join(map(str, prices))}")
+        raise ValueError(f"prices must name each feature only once, got {', '.join(map(str, prices))}")
     dearer = w.copy()
     for feature, (key, price) in zip(features, prices.items(), strict=True):
         dearer[feature] -= number(f"the price of {key}", price)
@@ -169,13 +171,13 @@ class Choices(NamedTuple):
 
 
 def best_within(values: Floats, costs: Floats, at_most: Floats) -> Choices:
-    """Return the best of N candidates that keep the limits, or the candidate that breaks them least.
+    """Return for each of B choices the best of N candidates that keep the limits, else the one that breaks them least.
 
     Ties in value go to the lower cost, then to the lower index. This is plain numpy, because most calls are for one
     observation, and a compiled loop would take seconds to compile at the first call.
 
     Args:
-        values: Values (B, N). Candidates with value -inf are excluded; if all are, the first is chosen.
+        values: Values (B, N). Candidates with value -inf are excluded; if all are excluded, the first is chosen.
         costs: Costs (B, N, m). A cost of nan keeps no limit.
         at_most: Limits (B, m).
     """
@@ -189,14 +191,15 @@ def best_within(values: Floats, costs: Floats, at_most: Floats) -> Choices:
 
 
 def prices_within(values: Floats, costs: Floats, at_most: Floats) -> Floats:
-    """Return the prices (B, m) of limits, the smallest at which the candidate with the best net value keeps the limits.
+    """Return the prices (B, m) of limits.
 
-    The net value is the value minus prices . costs. Arguments are as for `best_within`. If no prices keep the limits,
-    the prices are those at which the best candidate breaks the limits least.
+    These are the smallest prices at which the candidate with the best net value keeps the limits. The net value is the
+    value minus prices . costs. Arguments are as for `best_within`. If no prices keep the limits, the prices are those
+    at which the best candidate breaks the limits least.
     """
     B, _, m = costs.shape
     prices, moved = np.zeros((B, m)), _excess(values, costs, at_most).min(axis=1) < np.inf
-    with np.errstate(invalid="ignore"):  # excluded candidates may give nan
+    with np.errstate(invalid="ignore"):  # the net value of an excluded candidate may be nan
         for _ in range(_TURNS if m > 1 else 1):
             rows, before = np.flatnonzero(moved), prices[moved]
             if not len(rows):

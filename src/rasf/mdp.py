@@ -8,8 +8,8 @@ with one row s A + a for each state and action:
 
     indptr (S A + 1,)   successor (n,) int32   probability (n,)   phi (n, d)
 
-The same successor may appear several times within a row, with different features (a trap that fires or not). Rows of
-terminal states are empty: there is no reward after the end.
+The same successor may appear several times within a row, with different features, as for a trap that fires or not. Rows
+of terminal states are empty: there is no reward after the end.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class FiniteMDP:
     Args:
         P: Transition probabilities: dense (S, A, S), sparse (S A, S) with row s A + a, or a list of A sparse (S, S)
             matrices. Entries of terminal states are ignored.
-        phi: Features (S, A, S, d) or (S, A, d). For an (S A, S) `P` in CSR format also (n, d), aligned with its stored
-            entries.
+        phi: Features (S, A, S, d) or (S, A, d). If `P` is (S A, S) in CSR format, also (n, d), one row for each stored
+            entry of `P`.
         terminal: A mask (S,) or a list of states. Default: none.
         gamma: Discount in (0, 1]. Default: 1.
 
@@ -186,11 +186,11 @@ class FiniteMDP:
         """Return a policy as a checked array of actions.
 
         Args:
-            policy: Actions (S,), or with `steps` also (steps, S).
+            policy: Actions (S,). If `steps` is given, also (steps, S).
             steps: The number of decisions. A policy (S,) is repeated for each of them. Default: none.
 
         Returns:
-            Actions (S,), or (steps, S) with `steps`.
+            Actions (S,), or (steps, S) if `steps` is given.
         """
         actions = as_actions(policy)
         if steps is not None and steps < 1:
@@ -235,7 +235,7 @@ class FiniteMDP:
         return int(given)
 
     def under_policy(self, policy: Ints) -> tuple[Ints, Ints]:
-        """Return the Markov chain of a policy, as indices of stored transitions.
+        """Return the Markov chain of a policy, as indices of the stored transitions that its actions can take.
 
         Args:
             policy: Actions (S,).

@@ -51,15 +51,15 @@ def gpe(psi: Array, Sigma: Array, w: Array, risk: Risk) -> Array:
     Args:
         psi: Means (.., d) of the feature return.
         Sigma: Covariances (.., d, d).
-        w: The task (d,).
+        w: The weights (d,) of the task.
         risk: A risk that supports moments.
 
     Returns:
         The scores (..).
 
     Raises:
-        ValueError: Shapes do not fit, numbers are not finite or beyond 1e90 (numbers in jax arrays are not checked),
-            or the risk does not support moments.
+        ValueError: Shapes do not fit, numbers are nan or larger than 1e90 in size (not checked in jax arrays), or the
+            risk does not support moments.
     """
     if not isinstance(risk, Risk):
         raise ValueError(f"risk must be a risk such as rasf.MeanVariance(-1.0), got {shown(risk)}")
@@ -87,7 +87,7 @@ def gpi(scores: Array) -> Choice:
         The actions (..) and the selected source policies (..).
 
     Raises:
-        ValueError: Scores have another shape, are empty, or are nan (numbers in jax arrays are not checked).
+        ValueError: Scores have another shape, are empty, or are nan (not checked in jax arrays).
     """
     xp = array_namespace(scores)
     scores = reals("scores", scores) if xp is np else scores
@@ -101,7 +101,7 @@ def gpi(scores: Array) -> Choice:
 
 
 def gpi_actions(scores: Array) -> Array:
-    """Return the actions (..) of `gpi` alone."""
+    """Return the actions (..) of `gpi`, without the source policies."""
     if scores.ndim < 2:
         raise ValueError(f"scores must have shape (K, .., A), got {scores.shape}")
     return scores.max(axis=0).argmax(axis=-1)
@@ -114,7 +114,7 @@ def preferred(score: float, index: Whole, best: float, chosen: Whole) -> bool:
 
 
 def _moderate(name: str, given: Array) -> Array:
-    """Return numbers in numpy; refuse those that are not finite, or whose products may overflow."""
+    """Return a numpy array; refuse numbers that are not finite, or so large that products may overflow."""
     found = reals(name, given)
     if not float(np.abs(found).max(initial=0)) <= LARGEST:
         raise ValueError(f"{name} must be finite and at most {LARGEST:g} in size, got {shown(given)}")
@@ -123,7 +123,7 @@ def _moderate(name: str, given: Array) -> Array:
 
 @functools.cache
 def _layout(d: int, diagonal: bool) -> tuple[Ints, Ints, Floats]:
-    """Return rows, columns and multiplicities in w' Sigma w (m,) of packed entries; cached for speed."""
+    """Return row, column and multiplicity in w' Sigma w of each packed entry of Sigma, (m,); cached for speed."""
     rows, columns = np.diag_indices(d) if diagonal else np.triu_indices(d)
     times = np.where(rows == columns, 1.0, 2.0)
     for shared in (rows, columns, times):
@@ -132,14 +132,14 @@ def _layout(d: int, diagonal: bool) -> tuple[Ints, Ints, Floats]:
 
 
 def packed_indices(d: int, *, diagonal: bool = False) -> tuple[Ints, Ints]:
-    """Return rows and columns (m,) of Sigma's packed entries."""
+    """Return the rows and the columns (m,) of the packed entries of Sigma."""
     return _layout(d, diagonal)[:2]
 
 
 def packed_weights(w: Array, *, diagonal: bool = False) -> Array:
     """Return coefficients c (.., m) with which w' Sigma w = c . packed Sigma, for weights w (.., d)."""
     rows, columns, times = _layout(w.shape[-1], diagonal)
-    if w.ndim == 1:  # much faster in numpy
+    if w.ndim == 1:  # indexing without the ellipsis is much faster in numpy
         return times * w[rows] * w[columns]
     return times * w[..., rows] * w[..., columns]
 
@@ -159,12 +159,12 @@ def gpi_policy(
     Args:
         psi: Means (K, S, A, d) of K policies.
         Sigma: Covariances (K, S, A, d, d).
-        w: The task (d,).
+        w: The weights (d,) of the task.
         risk: A risk that supports moments.
-        discount_aware: Score decision t with the risk at gamma^t, as the theorem for discounted returns requires.
-            Default: False.
-        gamma: Discount, for `discount_aware`. Default: none.
-        steps: The number of decisions, for `discount_aware`. Default: none.
+        discount_aware: Score decision t with `risk.at_discount(gamma^t)`, as the theorem for discounted returns
+            requires. Default: False.
+        gamma: Discount; needed only with `discount_aware`. Default: none.
+        steps: The number of decisions; needed only with `discount_aware`. Default: none.
 
     Returns:
         Actions and selected source policies, (S,) each, or (steps, S) with `discount_aware`.

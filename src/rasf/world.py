@@ -87,5 +87,5 @@ class World(Protocol[State, Noise]):
 
 
 def is_world(value: object) -> TypeGuard[World]:
-    """Return whether a value has all attributes of a world; a class is not a world."""
+    """Return whether a value is an object, not a class, with all attributes of a world."""
     return not isinstance(value, type) and all(hasattr(value, name) for name in _NEEDED)

@@ -105,7 +105,7 @@ def test_limits_by_name_and_index():
         ({True: 1.0}, "a number from 0 to 1, got True"),
         ({0: "x"}, "the limit of 0 must be a number"),
         ({0: float("nan")}, "the limit of 0 must be a finite number"),
-        ({0: 1.0, "a": 2.0}, "name a feature once"),
+        ({0: 1.0, "a": 2.0}, "name each feature only once"),
     ],
 )
 def test_bad_limits(given, sentence):

@@ -20,7 +20,7 @@ class CellMap:
     wall: ClassVar[str]
 
     def check_map(self, is_known: Callable[[str], bool], known: str) -> None:
-        """Raise ValueError unless the map is a rectangle of known symbols with one start and a goal.
+        """Raise ValueError unless the map is a rectangle of known symbols, with one start and at least one goal.
 
         Args:
             is_known: returns whether a symbol is known.

@@ -17,15 +17,15 @@ from rasf.mdp import FiniteMDP
 
 
 class FiniteEnv(gym.Env[np.int64, np.int64]):
-    """Episodes in an MDP from a start state; terminal states end the episode.
+    """Episodes in an MDP: each begins in a given start state and ends in a terminal state.
 
     If a feature has the name "failure", steps in which it is above 0 are reported as failures.
 
     Args:
-        mdp: the model.
+        mdp: the MDP.
         start: the start state.
         feature_names: names of the features.
-        signs: signs (d,) of the weights: 1 (more is better), -1 (a cost) or 0 (either).
+        signs: expected signs (d,) of the weights: 1 (more is better), -1 (a cost) or 0 (either).
     """
 
     metadata: ClassVar[Header] = {"render_modes": []}

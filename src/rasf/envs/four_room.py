@@ -5,7 +5,7 @@ has no effect. If the agent is in a trap after a step, also after a step without
 `trap_probability`. This is a failure and ends the episode. Entering the goal ends the episode. An object is collected
 when the agent first enters its cell in an episode.
 
-    phi = (collected class 1, .., collected class C, reached the goal, failed),   at most one of them 1
+    phi = (collected class 1, .., collected class C, reached the goal, failed),   at most one of them is 1
 
 A task of the paper is w = (reward of class 1, .., class C, 1, -2). A state is one number, cell + (number of cells) *
 flags, where flags has one bit for each object: whether it is collected.
@@ -73,7 +73,7 @@ class RoomArrays(NamedTuple):
     destination: Ints  # (cells, 4) the cell after each move
     object_at: Ints  # (cells,) the object in the cell, or -1
     class_of: Ints  # (objects,) the class of each object, from 0
-    kind: Ints  # (cells,) plain, trap or goal
+    kind: Ints  # (cells,) whether the cell is plain, a trap or the goal
     trap_probability: float
     start: int
     n_classes: int
@@ -84,7 +84,7 @@ class RoomArrays(NamedTuple):
         return self.start
 
     def next_state(self, state: int, action: int, draw: float) -> tuple[int, int, bool]:
-        """Take a step; kind 1 + i means that feature i is 1, kind 0 that none is."""
+        """Take a step. Its kind is 1 + i if feature i is 1, and 0 if all features are 0."""
         cells = len(self.kind)
         cell, flags, feature, terminated = step(self, state % cells, state // cells, action, draw)
         return cell + cells * flags, 1 + feature, terminated
@@ -134,9 +134,9 @@ class FourRoom(CellMap):
     """The parameters of the four-room world, and this world as a `TabularWorld`.
 
     Attributes:
-        layout: The map, in the symbols of the module. Default: the paper's.
+        layout: The map; its symbols are listed at the top of this module. Default: the paper's.
         trap_probability: Probability that a trap fires. Default: 0.05.
-        step_limit: Steps after which an episode is truncated. Default: 200.
+        step_limit: Number of steps after which an episode is truncated. Default: 200.
     """
 
     layout: str = PAPER_MAP
@@ -211,7 +211,7 @@ class FourRoom(CellMap):
         cells = self.cells
         destination = [[self.move(cell, action) for action in range(len(MOVES))] for cell in range(len(cells))]
         objects = [cell for cell, symbol in enumerate(cells) if symbol in CLASSES]
-        object_at = np.full(len(cells), -1, np.int64)  # int64, since flags are shifted by it
+        object_at = np.full(len(cells), -1, np.int64)  # int64, because flags of 64 bits are shifted by these numbers
         object_at[objects] = np.arange(len(objects))
         kinds = {TRAP: _TRAP, GOAL: _GOAL}
         return RoomArrays(
@@ -230,9 +230,9 @@ class FourRoomEnv(gym.Env[Ints, np.int64]):
     """Four rooms with observations (row, column, a collected flag for each object); actions left, up, right, down.
 
     Args:
-        layout: the map, in the symbols of the module. Default: the paper's.
+        layout: the map; its symbols are listed at the top of this module. Default: the paper's.
         trap_probability: probability that a trap fires. Default: 0.05.
-        step_limit: steps after which an episode is truncated. Default: 200.
+        step_limit: number of steps after which an episode is truncated. Default: 200.
         render_mode: None, "ansi" or "rgb_array". Default: None.
     """
 
@@ -267,7 +267,7 @@ class FourRoomEnv(gym.Env[Ints, np.int64]):
 
     @property
     def tabular_world(self) -> FourRoom:
-        """The world for compiled learners."""
+        """The same world for compiled loops."""
         return self.rooms
 
     def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[Ints, Header]:
@@ -293,7 +293,7 @@ class FourRoomEnv(gym.Env[Ints, np.int64]):
         return self._observation(), phi, terminated, truncated, self._info(failure=bool(phi[-1]))
 
     def render(self) -> str | npt.NDArray[np.uint8] | None:
-        """Return the map without collected objects, as text with the agent as A, or as an image."""
+        """Return the map without collected objects: as text, in which A is the agent, or as an image."""
         rows, columns = self.rooms.shape
         symbols = [EMPTY if self._collected(cell) else symbol for cell, symbol in enumerate(self.rooms.cells)]
         if self.render_mode == "ansi":
@@ -320,7 +320,7 @@ class FourRoomEnv(gym.Env[Ints, np.int64]):
 @functools.cache
 def _tile(symbol: str, agent: bool) -> npt.NDArray[np.uint8]:
     """Return the image of a cell (pixels, pixels, 3). Classes differ in shape, not only in colour."""
-    # x and y in (-1, 1) on a finer grid, over which each pixel is averaged for smooth edges
+    # x and y in (-1, 1), at several samples for each pixel; their mean colour gives smooth edges
     line = (np.arange(_PIXELS * _SAMPLES) + 0.5) / (_PIXELS * _SAMPLES) * 2 - 1
     y, x = line[:, None], line[None, :]
     from_axes, from_sides, radius = np.abs(x) + np.abs(y), np.maximum(np.abs(x), np.abs(y)), np.hypot(x, y)

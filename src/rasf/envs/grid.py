@@ -1,7 +1,8 @@
 """Grid worlds with traps, as finite MDPs: the paper's motivating example.
 
-A move succeeds with probability 1 - slip; otherwise the move is uniformly random. A move off the grid or into a wall
-has no effect. Goal and traps end the episode. A step to the state s' has the features (with [x] = 1 if x holds, else 0)
+A move is carried out with probability 1 - slip; otherwise the agent makes a uniformly random move. A move off the grid
+or into a wall has no effect. Goal and traps end the episode. A step to the state s' has the features (with [x] = 1 if x
+holds, else 0)
 
     phi = (1, [s' is the goal], [s' is a trap of class 1], [s' is a trap of class 2], ...)
 
@@ -23,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Floats, Floats32
-from rasf.checks import number, one_of
+from rasf.checks import number, one_of, shown
 from rasf.envs.cell_map import EMPTY, GOAL, MOVES, START, CellMap
 from rasf.files import Header
 from rasf.mdp import FiniteMDP
@@ -74,7 +75,9 @@ class Grid(CellMap):
         """
         given = np.asarray(costs, np.float64)
         if given.shape != (len(self.traps),):
-            raise ValueError(f"costs must have one entry per class of trap, {', '.join(self.traps)}, got {given.shape}")
+            raise ValueError(
+                f"costs must be one number per class of trap ({', '.join(self.traps)}), got {shown(costs)}"
+            )
         return np.concatenate([[-step, goal], -given])
 
     def features(self, successor: int) -> Floats:
@@ -93,7 +96,7 @@ class Grid(CellMap):
         return phi
 
     def mdp(self, gamma: float = 1.0) -> FiniteMDP:
-        """Return the grid as a FiniteMDP; walls, which are never reached, are terminal states.
+        """Return the grid as a FiniteMDP; walls, which are never entered, are terminal states.
 
         Args:
             gamma: discount. Default: 1.
@@ -119,7 +122,7 @@ class Grid(CellMap):
 
         Args:
             policy: the action (S,) of each state.
-            steps: largest number of steps; the route also ends where it repeats a state. Default: 100.
+            steps: largest number of steps; the route ends earlier if it reaches a state again. Default: 100.
         """
         path = [self.start]
         while self.cells[path[-1]] in (START, EMPTY) and len(path) <= steps:
@@ -130,7 +133,7 @@ class Grid(CellMap):
 
 
 class GridEnv(gym.Env[np.int64, np.int64]):
-    """A grid with the cell's number as observation and the actions left, up, right, down.
+    """A `Grid` for Gymnasium. Observations are the number of the agent's cell; actions are left, up, right, down.
 
     Args:
         layout: the map, as in `Grid`. Default: that of the paper's figure 1.

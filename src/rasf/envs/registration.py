@@ -13,11 +13,11 @@ from importlib.metadata import entry_points
 import gymnasium
 from gymnasium.envs.registration import register, registry
 
-OLDEST_GYMNASIUM = (1, 1)  # the version in pyproject.toml
+OLDEST_GYMNASIUM = (1, 1)  # as in pyproject.toml
 
 
 def require_supported_gymnasium() -> None:
-    """Raise ImportError if Gymnasium is older than rasf supports; another package may have downgraded it."""
+    """Raise ImportError if Gymnasium is older than rasf supports, for example because another package downgraded it."""
     if tuple(map(int, re.findall(r"\d+", gymnasium.__version__)[:2])) < OLDEST_GYMNASIUM:
         oldest = ".".join(map(str, OLDEST_GYMNASIUM))
         raise ImportError(
@@ -27,7 +27,7 @@ def require_supported_gymnasium() -> None:
 
 
 def register_environments() -> None:
-    """Register the ids of rasf and of other packages, without Gymnasium's checker, which rejects vector rewards."""
+    """Register the ids of rasf, without Gymnasium's checker, which rejects vector rewards, and of other packages."""
     register("rasf/Grid-v0", "rasf.envs.grid:GridEnv", max_episode_steps=35, disable_env_checker=True)
     register("rasf/FourRoom-v0", "rasf.envs.four_room:FourRoomEnv", disable_env_checker=True)
     register("rasf/Reacher-v0", "rasf.envs.reacher.env:ReacherEnv", disable_env_checker=True)
@@ -36,7 +36,7 @@ def register_environments() -> None:
 
 
 def is_registered(env_id: str) -> bool:
-    """Return whether an id is registered by Gymnasium, rasf or MO-Gymnasium; no other package is imported."""
+    """Return whether an id is registered; MO-Gymnasium, if installed, is imported to look there too."""
     if env_id not in registry:
         with contextlib.suppress(ImportError):
             import mo_gymnasium  # noqa: F401  (registers its ids)

@@ -9,8 +9,8 @@ batched over leading axes:
     independent  probs (..., d, N) over atoms (d, N) of d independent features, weighted by w (d,)
     mixture      weights, means and variances (..., M) of M components
 
-`supports` names the forms that a risk can score; the others raise a ValueError. Arrays may be numpy or jax, and the
-result is of the same kind. A risk with a parameter `beta` is averse if `beta < 0`.
+`supports` names the forms that a risk can score; methods for other forms raise a ValueError. Arrays may be numpy or
+jax, and the result is of the same kind. A risk with a parameter `beta` is averse if `beta < 0`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def special_function(xp: ModuleType, name: str) -> Callable[..., Array]:
 
 
 def check_beta(beta: Array) -> None:
-    """Refuse a risk parameter that is not one finite number (a traced jax scalar passes)."""
+    """Refuse a risk parameter that is not one finite number; a scalar that jax traces is accepted."""
     if np.ndim(beta) != 0:
         raise ValueError(f"beta must be one number, got shape {np.shape(beta)}; use vmap for several")
     number = concrete(beta)
@@ -62,7 +62,7 @@ def histogram_moments(probs: Array, atoms: Array) -> tuple[Array, Array]:
     """Return mean and variance (...) of a histogram; the variance is a sum of squares, so it is never negative."""
     xp = array_namespace(probs, atoms)
     probs, atoms = xp.broadcast_arrays(xp.asarray(probs) * 1.0, xp.asarray(atoms) * 1.0)
-    present = probs > 0  # atoms without mass are ignored, even infinite ones
+    present = probs > 0  # atoms without mass are ignored, even if they are infinite
     mean = xp.sum(probs * xp.where(present, atoms, 0.0), axis=-1)
     centred = xp.where(present, atoms - mean[..., None], 0.0)
     return mean, xp.sum(probs * centred**2, axis=-1)
@@ -97,7 +97,7 @@ class Risk:
             raise ValueError("x must hold at least one sample on its last axis")
         weights = xp.ones_like(x) if weights is None else xp.asarray(weights) * 1.0
         if weights.ndim == 0 or weights.shape[-1] != x.shape[-1]:
-            raise ValueError(f"weights must have one for each of {x.shape[-1]} samples, got shape {weights.shape}")
+            raise ValueError(f"weights must have {x.shape[-1]} entries, one for each sample, got shape {weights.shape}")
         x, weights = xp.broadcast_arrays(x, weights)
         valid = xp is not np or (np.all(weights >= 0) and np.isfinite(weights).all() and np.all(weights.sum(-1) > 0))
         if not valid:
@@ -114,7 +114,7 @@ class Risk:
         raise self._unsupported("histogram")
 
     def moments(self, mean: Array, variance: Array) -> Array:
-        """Return the score (...) of return distributions from two moments.
+        """Return the score (...) of return distributions, given mean and variance.
 
         Args:
             mean: Means (...).
@@ -128,19 +128,19 @@ class Risk:
         Args:
             probs: Probabilities (..., d, N), a histogram for each feature.
             atoms: Atoms (d, N).
-            w: The task (d,).
+            w: The weights (d,) of the task.
         """
         raise self._unsupported("independent")
 
     def independent_log(self, log_probs: Array, atoms: Array, w: Array) -> Array:
-        """Return the score of `independent` from log-probabilities.
+        """Return the score (...) of `independent`, given log-probabilities.
 
-        Risks that depend on far tails override this method, as exp loses the smallest probabilities.
+        Risks that depend on far tails override this method, because exp rounds the smallest probabilities to zero.
 
         Args:
-            log_probs: Log-probabilities (..., d, N), up to a constant for each histogram.
+            log_probs: Log-probabilities (..., d, N), which need not be normalised.
             atoms: Atoms (d, N).
-            w: The task (d,).
+            w: The weights (d,) of the task.
         """
         xp = array_namespace(log_probs, atoms, w)
         unnormalised = xp.exp(log_probs - xp.max(log_probs, axis=-1, keepdims=True))
@@ -168,7 +168,7 @@ class Risk:
         raise ValueError(f"{type(self).__name__} has no discount-aware form")
 
     def _unsupported(self, form: str) -> ValueError:
-        offered = ", ".join(sorted(self.supports)) or "no distribution by itself; it is for planning"
+        offered = ", ".join(sorted(self.supports)) or "no such form, as it is for planning"
         return ValueError(f"{type(self).__name__} cannot score {form}; it supports {offered}")
 
 

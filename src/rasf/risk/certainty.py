@@ -1,16 +1,17 @@
 """Optimised certainty equivalents: rho[X] = max_b b + E u(X - b).
 
-u is concave and not decreasing, with u(0) = 0 and slope 1 at 0. A part b of the random X counts as certain, and u
-scores the difference X - b; the best b is the *threshold*. With a threshold that is fixed at the start, the risk of a
-whole return becomes an ordinary expectation, E u(accrued + remaining return - threshold) (`rasf.planning.static`).
+u is concave and not decreasing, with u(0) = 0 and slope 1 at 0. An amount b is counted as certain, and u scores the
+difference X - b; the best b is the *threshold*. If the threshold is fixed at the start of an episode, the risk of
+the whole return becomes an ordinary expectation, E u(accrued + remaining return - threshold) (`rasf.planning.static`).
 
     risk                           u(x)                                      threshold
     CVaR(alpha)                    min(x, 0) / alpha                         the alpha-quantile
     PiecewiseLinear(gain, loss)    gain x above 0, loss x below              the quantile (1 - gain) / (loss - gain)
-    MonotoneMeanVariance(beta)     x + beta x^2 / 2, then its maximum        a root
-    Entropic(beta), beta <= 0      (exp(beta x) - 1) / beta                  the utility itself
+    MonotoneMeanVariance(beta)     x + beta x^2 / 2, constant from its top   b with E u'(X - b) = 1
+    Entropic(beta), beta <= 0      (exp(beta x) - 1) / beta                  rho[X] itself
 
-Mean-variance has no such form, because it can prefer a smaller return. `rasf.risk.monotone` has a monotone variant.
+Mean-variance has no such form, because it can prefer a return that is surely smaller. `rasf.risk.monotone` is the
+variant that cannot.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class CertaintyEquivalent(Risk):
         raise NotImplementedError
 
     def spread_cost(self, x: Array, variance: Array) -> Array:
-        """Return a bound (...) on u(x) - E u(Y) for any Y with mean x and this variance, in numpy.
+        """Return an upper bound (...) on u(x) - E u(Y) for all Y with mean x and this variance, in numpy.
 
         The bound is infinite unless a subclass overrides this method.
 
@@ -98,7 +99,7 @@ class CertaintyEquivalent(Risk):
 
 
 def static_risk(risk: Risk) -> CertaintyEquivalent:
-    """Return a risk that can be fixed at the start of an episode; refuse any other."""
+    """Return a risk whose threshold can be fixed at the start of an episode; refuse other risks."""
     if not isinstance(risk, CertaintyEquivalent) or not risk.averse:
         raise ValueError(
             "risk must be a certainty equivalent to be static: CVaR, Entropic with beta <= 0, "
@@ -113,7 +114,7 @@ def quantile(probs: Array, atoms: Array, level: float) -> Array:
     probs, atoms = ascending(probs, atoms)
     reached = xp.cumsum(probs, axis=-1) >= level - 1e-12
     some = xp.where(reached & (probs > 0), atoms, xp.inf)
-    largest = xp.max(xp.where(probs > 0, atoms, -xp.inf), axis=-1)  # where rounding leaves the sum below the level
+    largest = xp.max(xp.where(probs > 0, atoms, -xp.inf), axis=-1)  # used if rounding leaves all mass below the level
     return xp.minimum(xp.min(some, axis=-1), largest)
 
 
@@ -126,7 +127,7 @@ def ascending(probs: Array, atoms: Array) -> tuple[Array, Array]:
 
 
 def kink_cost(x: Array, variance: Array) -> Array:
-    """Return Scarf's bound (...) on min(x, 0) - E min(Y, 0), for any Y with mean x and this variance."""
+    """Return Scarf's upper bound (...) on min(x, 0) - E min(Y, 0), for all Y with mean x and this variance."""
     return (np.sqrt(variance + x**2) - np.abs(x)) / 2
 
 

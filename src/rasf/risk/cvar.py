@@ -2,9 +2,9 @@
 
     CVaR_alpha[X] = (1 / alpha) integral_0^alpha F^{-1}(u) du,        alpha = 1 is the mean.
 
-For a normal distribution with mean m and standard deviation sd it is m - sd pdf(q) / alpha, with the density and the
-alpha-quantile q of the standard normal distribution. The paper names CVaR as an open extension. CVaR has no Bellman
-equation on states alone, but has one on states and the accrued return (`rasf.planning.static`).
+For a normal distribution with mean m and standard deviation sd it is m - sd pdf(q) / alpha, where pdf is the density of
+the standard normal distribution and q its alpha-quantile. The paper names CVaR as an open extension. CVaR has no
+Bellman equation on states alone, but has one on pairs of state and accrued return (`rasf.planning.static`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rasf.checks import number
 from rasf.risk.base import histogram_moments
 from rasf.risk.certainty import CertaintyEquivalent, ascending, below_zero, kink_cost, quantile
 
-_GRID = 512  # cells of the grid on which distributions are convolved
+_GRID = 512  # number of grid cells over the range of the sum, in a convolution
 _BLOCK = 24  # the grid has a multiple of 24 x 24 atoms, for fast Fourier transforms and fast sums over blocks
 
 
@@ -36,7 +36,7 @@ class CVaR(CertaintyEquivalent):
             raise ValueError(f"alpha must be in (0, 1], got {self.alpha}")
 
     def histogram(self, probs: Array, atoms: Array) -> Array:
-        """Return CVaR (...) of probabilities (..., N) over atoms, with part of the mass of the last one."""
+        """Return CVaR (...) of probabilities (..., N) over atoms; the atom at the alpha-quantile counts in part."""
         return self._ascending(*ascending(probs, atoms))
 
     def _ascending(self, probs: Array, atoms: Array) -> Array:
@@ -49,7 +49,7 @@ class CVaR(CertaintyEquivalent):
         """Return CVaR of the normal distribution with this mean and variance."""
         xp = array_namespace(mean, variance)
         positive = xp.asarray(variance) > 0
-        spread = xp.where(positive, xp.sqrt(xp.where(positive, variance, 1.0)), 0.0)  # zero gradient if not positive
+        spread = xp.where(positive, xp.sqrt(xp.where(positive, variance, 1.0)), 0.0)  # gradient 0 at variance 0
         return mean - normal_tail_factor(self.alpha) * spread
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
@@ -68,7 +68,7 @@ class CVaR(CertaintyEquivalent):
         return 1 / self.alpha
 
     def spread_cost(self, x: Array, variance: Array) -> Array:
-        """Return the bound for the kink of u at 0; it is 0 at alpha = 1, where u is linear."""
+        """Return the bound for the kink of u at 0; the bound is 0 at alpha = 1, where u is linear."""
         return (0.0 if self.alpha == 1 else 1 / self.alpha) * kink_cost(x, variance)
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
@@ -86,10 +86,10 @@ class CVaR(CertaintyEquivalent):
 
 @dataclass(frozen=True)
 class PiecewiseLinear(CertaintyEquivalent):
-    """Outcomes above the threshold count `gain` times, those below it `loss` times; 0 <= gain < 1 < loss.
+    """The certainty equivalent whose utility has slope `gain` above 0 and `loss` below; 0 <= gain < 1 < loss.
 
-    The risk equals gain x mean + (1 - gain) x CVaR at level (1 - gain) / (loss - gain), so the mean and the worst cases
-    both count.
+    The risk equals gain * mean + (1 - gain) * CVaR at level (1 - gain) / (loss - gain), so it weighs the mean against
+    the worst cases.
     """
 
     gain: float
@@ -122,7 +122,7 @@ class PiecewiseLinear(CertaintyEquivalent):
         return self.gain * mean + (1 - self.gain) * tail
 
     def at_discount(self, z: Array) -> PiecewiseLinear:
-        """Return the same risk, which is positively homogeneous."""
+        """Return the same risk: it is positively homogeneous, so scaling the return changes no choice."""
         return self
 
     def utility(self, x: Array) -> Array:
@@ -152,17 +152,18 @@ class PiecewiseLinear(CertaintyEquivalent):
 
 
 def convolution(probs: Array, atoms: Array, w: Array) -> tuple[Array, Array]:
-    """Return the distribution of sum_i w_i Z_i on an even grid: probabilities (..., M), atoms (M,).
+    """Return the distribution of sum_i w_i Z_i on a grid with equal spacing: probabilities (..., M), atoms (M,).
 
     The mass of every weighted atom is split between its two neighbours on the grid. This keeps the mean and adds at
-    most a quarter of the squared spacing to the variance. The Fourier transforms of the features are then multiplied.
+    most a quarter of the squared spacing to the variance of a feature. Then the Fourier transforms of the features'
+    distributions are multiplied.
     """
     xp = array_namespace(probs, atoms, w)
     weighted = xp.asarray(w)[..., :, None] * xp.asarray(atoms) * 1.0  # (d, N)
     least = xp.min(weighted, axis=-1)
     width = xp.sum(xp.max(weighted, axis=-1) - least)
     spacing = xp.where(width > 0, width, 1.0) / _GRID
-    needed = _GRID + 1 + weighted.shape[-2]  # one more cell for each feature, for the split
+    needed = _GRID + 1 + weighted.shape[-2]  # one more cell for each feature, as a split may reach the next cell
     size = -(-needed // _BLOCK**2) * _BLOCK**2
     place = (weighted - least[..., None]) / spacing
     share = xp.clip(1 - xp.abs(place[..., None] - xp.arange(size)), 0.0, 1.0)  # (d, N, M)

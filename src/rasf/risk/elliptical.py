@@ -8,10 +8,10 @@ m = psi . w and variance v = w' Sigma w, and its utility is
     logistic    U = m + (1 / beta) log(y / sin y),  y^2 = 3 beta^2 v     for y < pi, else sign(beta) inf
     Student     U = m at beta = 0, else it does not exist
 
-The paper's logistic row has a scale s in place of v, with s^2 = (3 / pi^2) v by its footnote, and the beta function
-B(1 - beta s, 1 + beta s) = pi beta s / sin(pi beta s). For a mixture with weights pi_k and utilities U_k of its
-components, E exp(beta X) = sum_k pi_k exp(beta U_k). So U is the entropic utility of a discrete variable that has the
-value U_k with probability pi_k.
+The logistic row of the paper's table has a scale s in place of v, with s^2 = (3 / pi^2) v by its footnote, and the beta
+function B(1 - beta s, 1 + beta s) = pi beta s / sin(pi beta s). For a mixture with weights pi_k and utilities U_k of
+its components, E exp(beta X) = sum_k pi_k exp(beta U_k). So U is the entropic utility of a discrete variable that has
+the value U_k with probability pi_k.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from rasf.risk.entropic import entropic_utility
 from rasf.risk.mean_variance import variance_term
 
 Law = Literal["normal", "laplace", "logistic", "student"]
-_SERIES = 1e-4  # below this, four terms are exact to rounding
-_NEAR = 0.05
+_SERIES = 1e-4  # below this argument, four terms of the series are exact to rounding
+_NEAR = 0.05  # below this argument, the logistic series is used
 _ZETA = [math.pi**2 / 6, math.pi**4 / 90 / 2, math.pi**6 / 945 / 3]  # zeta(2 k) / k
 _ZETA += [sum(n ** (-2.0 * k) for n in range(1, 200)) / k for k in range(4, 14)]
 
@@ -62,7 +62,7 @@ def _logistic_factor(x: Array) -> Array:
 
 
 def elliptical_utility(law: Law, beta: Array, mean: Array, variance: Array) -> Array:
-    """Return U_beta of an elliptical distribution with this mean and variance; sign(beta) inf outside its domain."""
+    """Return U_beta of an elliptical distribution; sign(beta) inf if the variance is too large."""
     xp = array_namespace(beta, mean, variance)
     term = variance_term(beta, xp.asarray(variance) * 1.0)
     if law in ("normal", "student"):
@@ -82,7 +82,7 @@ def _check_law(law: str, beta: Array) -> None:
 
 @dataclass(frozen=True)
 class Elliptical(BetaRisk):
-    """Entropic utility at `beta` of a normal, Laplace, logistic or (beta = 0 only) Student distribution."""
+    """Entropic utility at `beta` of a distribution: normal, Laplace, logistic or, for beta = 0, Student."""
 
     law: Law = "normal"
     supports: ClassVar[frozenset[str]] = frozenset({"moments"})
@@ -92,7 +92,7 @@ class Elliptical(BetaRisk):
         _check_law(self.law, self.beta)
 
     def moments(self, mean: Array, variance: Array) -> Array:
-        """Return U_beta for this mean and variance; sign(beta) inf outside the domain."""
+        """Return U_beta for this mean and variance; sign(beta) inf if the variance is too large."""
         return elliptical_utility(self.law, self.beta, mean, variance)
 
     def at_discount(self, z: Array) -> Self:
@@ -102,7 +102,7 @@ class Elliptical(BetaRisk):
 
 @dataclass(frozen=True)
 class EllipticalMixture(BetaRisk):
-    """Entropic utility at `beta` of a mixture, one elliptical distribution per component."""
+    """Entropic utility at `beta` of a mixture of elliptical distributions, of the kinds in `laws`."""
 
     laws: tuple[Law, ...]
     supports: ClassVar[frozenset[str]] = frozenset({"mixture"})
@@ -110,7 +110,7 @@ class EllipticalMixture(BetaRisk):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.laws, tuple | list) or not self.laws:
-            raise ValueError(f"laws must name at least one component in a tuple, got {shown(self.laws)}")
+            raise ValueError(f"laws must be a tuple with at least one component, got {shown(self.laws)}")
         for law in self.laws:
             _check_law(law, self.beta)
 

@@ -1,7 +1,7 @@
 """Entropic utility: U_beta[X] = (1 / beta) log E exp(beta X), the mean at beta = 0.
 
-The computation is smooth at beta = 0 and does not overflow. With the mean m, t = beta (X - m), and x* the atom with the
-largest beta x, it has three forms:
+The computation is smooth at beta = 0 and does not overflow. It uses one of three forms, with the mean m,
+t = beta (X - m), and x* the atom with the largest beta x:
 
     |t| large    U = x* + log E exp(beta (X - x*)) / beta             log-sum-exp
     |t| < 1      U = m + log1p(E expm1(t)) / beta                     no cancellation
@@ -27,7 +27,7 @@ def entropic_utility(probs: Array, x: Array, beta: Array) -> Array:
     """Return U_beta (...) of values x (..., N) with probabilities probs (..., N)."""
     xp = array_namespace(probs, x, beta)
     probs, x = xp.broadcast_arrays(xp.asarray(probs) * 1.0, xp.asarray(x) * 1.0)
-    present = probs > 0  # an atom without mass must not set the scale
+    present = probs > 0  # an atom without mass must not be the anchor
     x = xp.where(present, x, 0.0)
     mean = xp.sum(probs * x, axis=-1)
     centred = xp.where(present, x - mean[..., None], 0.0)
@@ -46,7 +46,7 @@ def entropic_utility(probs: Array, x: Array, beta: Array) -> Array:
 
 
 def entropic_utility_log(log_probs: Array, x: Array, beta: Array) -> Array:
-    """Return U_beta (...) from log-probabilities (..., N), up to a constant: log sum exp(log p + beta x) / beta."""
+    """Return U_beta (...) = log sum exp(log p + beta x) / beta; log p (..., N) need not be normalised."""
     xp = array_namespace(log_probs, x, beta)
     log_probs, x = xp.broadcast_arrays(xp.asarray(log_probs) * 1.0, xp.asarray(x) * 1.0)
     most = xp.max(log_probs, axis=-1, keepdims=True)
@@ -55,14 +55,14 @@ def entropic_utility_log(log_probs: Array, x: Array, beta: Array) -> Array:
     tilted = log_probs + beta * x
     top = xp.max(tilted, axis=-1)
     far = top + xp.log(xp.sum(xp.exp(tilted - top[..., None]), axis=-1))
-    # where atoms lie within 1 / |beta| of one another, exp loses no digits and `close` has less cancellation
+    # if all atoms lie within 1 / |beta| of one another, exp loses no digits and `close` has less cancellation
     near = xp.abs(beta) * (xp.max(x, axis=-1) - xp.min(x, axis=-1)) < 1.0
     return xp.where(near, close, far / xp.where(near, 1.0, beta))
 
 
 @dataclass(frozen=True)
 class Entropic(BetaRisk, CertaintyEquivalent):
-    """The exact entropic utility at `beta`; finite for |beta x| up to 1e6 and beyond."""
+    """The exact entropic utility at `beta`, which does not overflow even if |beta x| is 1e6."""
 
     supports: ClassVar[frozenset[str]] = frozenset({"samples", "histogram", "independent"})
 
@@ -77,7 +77,7 @@ class Entropic(BetaRisk, CertaintyEquivalent):
         return xp.sum(entropic_utility(probs, weighted, self.beta), axis=-1)
 
     def independent_log(self, log_probs: Array, atoms: Array, w: Array) -> Array:
-        """Return `independent` from log-probabilities; a tail of exp(-100) still counts if exp(beta w z) is large."""
+        """Return `independent`, given log-probabilities; even exp(-100) counts if exp(beta w z) is large."""
         xp = array_namespace(log_probs, atoms, w, self.beta)
         weighted = xp.asarray(w)[..., :, None] * xp.asarray(atoms)
         return xp.sum(entropic_utility_log(log_probs, weighted, self.beta), axis=-1)
@@ -91,7 +91,7 @@ class Entropic(BetaRisk, CertaintyEquivalent):
         return x if self.beta == 0 else array_namespace(x).expm1(self.beta * x) / self.beta
 
     def steepest(self, least: float) -> float:
-        """Return exp(beta x) at the least x."""
+        """Return the slope exp(beta x) at x = `least`."""
         return float(np.exp(self.beta * least))
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
@@ -99,7 +99,7 @@ class Entropic(BetaRisk, CertaintyEquivalent):
         return self.histogram(probs, atoms)
 
     def normal(self, mean: Array, std: Array) -> Array:
-        """Return the utility of normal distributions, which orders them as E u(X) does and does not overflow."""
+        """Return the entropic utility of normal distributions; it orders them as E u(X) does, without overflow."""
         return mean + self.beta / 2 * std**2
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:

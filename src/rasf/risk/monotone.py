@@ -3,15 +3,16 @@
 Mean-variance can prefer a certain loss to a lottery of gains, if the lottery varies enough. Monotone mean-variance is
 the certainty equivalent (`rasf.risk.certainty`) of the utility
 
-    u(x) = x - theta x^2 / 2 up to 1 / theta, and constant from there on,      theta = -beta
+    u(x) = x - theta x^2 / 2 for x <= 1 / theta, and constant above,      theta = -beta
 
 The risk equals mean + (beta / 2) variance if no outcome lies more than 1 / theta above the mean, and never falls when
-an outcome rises. With k = b + 1 / theta, from which on outcomes count the same, it is
+an outcome rises. With k = b + 1 / theta, the outcome above which u is constant, the risk is
 
     rho[X] = max_k  k - 1 / (2 theta) - (theta / 2) E[((k - X)^+)^2]
 
 so only outcomes below k lower the score. For histograms the maximum is found exactly. For a normal distribution
-of mean m and standard deviation s, with g(z) = z Phi(z) + phi(z),
+of mean m and standard deviation s, with Phi and phi the standard normal distribution function and density, and
+g(z) = z Phi(z) + phi(z),
 
     rho = m - (s / 2) (g(-z) + theta s Phi(z)),        where z solves g(z) = 1 / (theta s)
 
@@ -32,7 +33,7 @@ from rasf.risk.certainty import CertaintyEquivalent, ascending, normal_density
 from rasf.risk.cvar import convolution
 
 _STEPS = 4  # of Newton's method: a relative error of 2e-10 at most
-_LEAST_GOAL = 1e-20  # least value of g to invert; smaller values have z below -9.3, where float32 has no digits left
+_LEAST_GOAL = 1e-20  # least value at which g is inverted; below it z < -9.3, where float32 has no digits left
 _LEAST_STEEP = 1e-3  # for smaller theta s, the cost per unit of s is theta s to the last digit
 
 
@@ -40,7 +41,7 @@ _LEAST_STEEP = 1e-3  # for smaller theta s, the cost per unit of s is theta s to
 class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
     """Mean-variance at `beta` <= 0 that never prefers a dominated choice.
 
-    `beta` has the same scale as in `MeanVariance`. Under strong aversion this risk is the safer of the two.
+    `beta` has the same scale as in `MeanVariance`. It is safer than `MeanVariance` if aversion is strong.
     """
 
     supports: ClassVar[frozenset[str]] = frozenset({"samples", "histogram", "moments", "independent"})
@@ -52,7 +53,7 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
             raise ValueError(f"beta of MonotoneMeanVariance must be at most 0, got {self.beta}")
 
     def utility(self, x: Array) -> Array:
-        """Return x - theta x^2 / 2 up to 1 / theta, then a constant."""
+        """Return x - theta x^2 / 2 for x <= 1 / theta, and a constant above."""
         if concrete(self.beta) == 0:
             return x
         xp = array_namespace(x, self.beta)
@@ -61,7 +62,7 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
 
     @property
     def _top(self) -> Array:
-        """The point 1 / theta from which u is constant; infinity at beta 0."""
+        """The point 1 / theta above which u is constant; infinity at beta 0."""
         if concrete(self.beta) is not None:
             return np.inf if self.beta == 0 else -1 / self.beta
         xp, averse = array_namespace(self.beta), self.beta < 0
@@ -75,7 +76,7 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
         return -self.beta / 2 * variance
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
-        """Return the b at which the mean slope of u is 1, solved exactly between atoms; at beta 0 the mean."""
+        """Return the b with E u'(X - b) = 1, in closed form between two atoms; at beta 0 the mean."""
         xp, theta = array_namespace(probs, atoms, self.beta), -self.beta
         probs, atoms = ascending(probs, atoms)
         mass, moment = xp.cumsum(probs, axis=-1), xp.cumsum(probs * xp.where(probs > 0, atoms, 0.0), axis=-1)
@@ -84,7 +85,7 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
         some, averse = mass > 0, theta > 0
         theta = xp.where(averse, theta, 1.0)
         root = xp.where(some, (1 - mass + theta * moment) / (theta * xp.where(some, mass, 1.0)), -xp.inf)
-        # root k assumes that k atoms are below the top; the first root whose top is below the next atom is right
+        # root k assumes that only k atoms lie below root + 1 / theta; the first root for which this holds is right
         following = xp.concatenate([atoms[..., 1:], xp.full_like(atoms[..., :1], xp.inf)], axis=-1)
         fits = some & (root + 1 / theta <= following + 1e-12 * (1 + xp.abs(following)))
         first = xp.argmax(fits, axis=-1)
@@ -119,7 +120,7 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
         return 1 / (2 * c) - c / 2 * ((short**2 + spread**2) * above + short * spread * density)
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
-        """Return the b at which the mean slope of u is 1 for normal distributions."""
+        """Return the b with E u'(X - b) = 1 for normal distributions."""
         if self.beta == 0:
             return mean
         spread = np.maximum(std, 1e-9)
@@ -134,9 +135,9 @@ def _cost(steep: Array) -> Array:
 
 
 def _root(goal: Array) -> Array:
-    """Return z (...) with g(z) = goal (...), above 0.
+    """Return z (...) with g(z) = goal, for goals (...) above 0.
 
-    log g is concave, so Newton's method on it approaches the root from below, at the latest after the first step.
+    log g is concave, so Newton's method on log g approaches the root from below, at the latest after the first step.
     """
     xp = array_namespace(goal)
     goal = xp.maximum(goal, _LEAST_GOAL)

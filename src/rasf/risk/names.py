@@ -27,7 +27,7 @@ EXAMPLES = "neutral, monotone:-4, mean-variance:-4, entropic:-1 or cvar:0.1"
 
 @dataclass(frozen=True)
 class UnknownRisk(Risk):
-    """A risk of which a file holds only the text, such as a risk of a user's own class; it cannot score anything."""
+    """A risk that is known only as text from a file, such as a risk of a user's own class; it cannot score anything."""
 
     text: str
 
@@ -36,7 +36,7 @@ class UnknownRisk(Risk):
 
 
 def is_neutral(risk: Risk) -> bool:
-    """Return whether a risk is the mean."""
+    """Return whether a risk equals the mean."""
     if isinstance(risk, CVaR):
         return risk.alpha == 1
     return isinstance(risk, MeanVariance | MonotoneMeanVariance | Entropic) and concrete(risk.beta) == 0

@@ -2,8 +2,8 @@
 
 The sum of features Psi has mean psi, covariance Sigma and skewness vector delta: Psi = xi + |Z0| delta + Z, with Z0
 standard normal and Z normal with mean 0, independent of each other. The location is xi = psi - sqrt(2 / pi) delta, and
-the scale matrix Cov Z + delta delta' is Sigma + (2 / pi) delta delta'. The return X = Psi . w with mean m, variance v
-and skew s = delta . w has the utility
+the scale matrix Cov Z + delta delta' is Sigma + (2 / pi) delta delta'. The return X = Psi . w, with mean m,
+variance v and skew s = delta . w, has the utility
 
     U = m - sqrt(2 / pi) s + (beta / 2) (v + (2 / pi) s^2) + (1 / beta) log(2 Phi(beta s)).
 
@@ -26,7 +26,7 @@ _HALF_NORMAL_MEAN = math.sqrt(2 / math.pi)
 
 
 def _skew_excess(x: Array) -> Array:
-    """Return log(2 Phi(x)) / x - sqrt(2 / pi), near 0 by its series; 0 at 0."""
+    """Return log(2 Phi(x)) / x - sqrt(2 / pi), which is 0 at x = 0; near 0, its series is used."""
     xp = array_namespace(x)
     a = _HALF_NORMAL_MEAN
     near = xp.abs(x) < xp.finfo(x.dtype).eps ** 0.2

@@ -1,12 +1,12 @@
 """Statistics of few runs, with intervals.
 
-Scores are arrays (runs, tasks): x_it is the score of run i on task t, and higher is better (negate failures). There are
-n runs and T tasks. Every interval covers 95 %.
+Scores are arrays (runs, tasks): x_it is the score of run i on task t, and higher is better, so failures are negated.
+There are n runs and T tasks. Every interval covers 95 %.
 
 - `resampling`: the quantiles at which intervals of few runs are cut, and the sizes of blocks of resamples.
-- `intervals`: for one list of values: bootstrap intervals of means, ratios and any statistic, closed forms, and exact
-  intervals of rare events.
-- `comparisons`: for runs x tasks: interquartile mean, stratified intervals, and comparisons of two algorithms.
+- `intervals`: for one list of values: bootstrap intervals of means, ratios and other statistics, intervals in closed
+  form, and exact intervals of rare events.
+- `comparisons`: for scores (runs, tasks): interquartile mean, stratified intervals, and comparisons of two algorithms.
 
 Resampling is stratified: the runs of each task are resampled separately, and the tasks are fixed, not a sample. This is
 right if the runs of different tasks are independent. If a run is one seed that goes through all tasks, its scores are

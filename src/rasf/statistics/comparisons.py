@@ -2,10 +2,9 @@
 
 Score x_it is of run i = 1..n on task t = 1..T. Mean: sum_it x_it / (n T). Interquartile mean (IQM): sort all N = n T
 scores, leave out the floor(N / 4) smallest and as many of the largest, and average the others. The IQM is robust like a
-median, and less noisy with few runs. If N is not a multiple of 4, whole scores are left out and none is weighted by a
-fraction. scipy.stats.trim_mean(scores, 0.25, axis=None) and published tables of IQMs do the same, so that numbers can
-be compared. As a consequence, slightly more than half of the scores count (all of them if N < 4), and duplicating every
-score can change the IQM slightly.
+median, and less noisy with few runs. If N is not a multiple of 4, no score is weighted by a fraction, so slightly more
+than half of the scores count (all of them if N < 4), and duplicating every score can change the IQM slightly.
+scipy.stats.trim_mean(scores, 0.25, axis=None) and published tables of IQMs do the same, so numbers can be compared.
 
 Stratified interval: in each resample, n runs of every task are drawn with replacement from the n runs of that task.
 
@@ -16,10 +15,10 @@ task, averaged over tasks, where ties count half:
     P = 1/T sum_t P_t,    P_t = 1/(n m) sum_ij [x_it > y_jt] + [x_it = y_jt] / 2,
 
 where n m P_t is the statistic U of Mann and Whitney. P measures how often our runs are better, not by how much;
-P = 1/2 is no improvement.
+P = 1/2 means no improvement.
 
-Unpaired runs: the runs of the two algorithms are resampled independently. Paired runs: run i of both has the same seed
-(and so the same tasks and noise). Then n = m, pairs are resampled, and
+Unpaired runs: the runs of the two algorithms are resampled independently. Paired runs: run i of both algorithms has the
+same seed (and so the same tasks and noise). Then n = m, pairs are resampled, and
 P_t = 1/n sum_i [x_it > y_it] + [x_it = y_it] / 2. Variation that the two runs of a pair share cancels: the interval of
 a difference of means is the interval of the mean of x_it - y_it. Note that the interquartile mean of the differences,
 `stratified_interval(x - y)`, is not the difference of interquartile means.
@@ -98,7 +97,7 @@ def paired_difference(
 def probability_of_improvement(
     ours: npt.ArrayLike, theirs: npt.ArrayLike, *, paired: bool = False, seed: int = 0, whole_runs: bool = False
 ) -> Interval:
-    """Return the probability that a run of ours beats a run of theirs, with its interval.
+    """Return the probability that a run of ours beats a run of theirs, with the interval of this probability.
 
     Args:
         ours: Scores (n, tasks).
@@ -133,13 +132,13 @@ def _interval(statistic: Callable[..., Floats], scores: tuple[Floats, ...], seed
 
 
 def _drawn_runs(generator: np.random.Generator, block: int, shape: tuple[int, int], whole_runs: bool) -> Ints:
-    """Return indices (block, runs, tasks) of resampled runs for every task; (block, runs, 1) for whole runs."""
+    """Return the runs drawn in each of `block` resamples, (block, runs, tasks); (block, runs, 1) for whole runs."""
     runs, tasks = shape
     return generator.integers(runs, size=(block, runs, 1 if whole_runs else tasks))
 
 
 def _times_drawn(drawn: Ints, runs: int) -> Floats:
-    """Return how often every run was drawn, (tasks, block, runs), from indices (block, runs, tasks)."""
+    """Return how often every run was drawn, (tasks, block, runs), given the drawn runs (block, runs, tasks)."""
     block, _, tasks = drawn.shape
     cells = (np.arange(tasks) * block + np.arange(block)[:, None, None]) * runs + drawn
     return np.bincount(cells.ravel(), minlength=tasks * block * runs).reshape(tasks, block, runs).astype(np.float64)
@@ -152,7 +151,7 @@ def _wins(ours: Floats, theirs: Floats) -> Floats:
 
 
 def _of(statistic: Statistic, scores: Floats) -> Floats:
-    """Return the statistic of scores; refuse a statistic without one number for each matrix (runs, tasks)."""
+    """Return the statistic of scores; refuse a function that does not give one number per matrix (runs, tasks)."""
     found = np.asarray(statistic(scores), np.float64)
     if found.shape != scores.shape[:-2]:
         raise ValueError(

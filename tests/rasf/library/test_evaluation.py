@@ -414,7 +414,7 @@ def test_bad_arguments_of_acting_are_refused_in_a_sentence(library):
             library.compare(make, **given)
     for said, prices in {
         "prices must name a feature: a number from 0 to 2, got 'x'": {"x": 1.0},
-        "prices must name a feature once": {2: 1.0, "2": 2.0},
+        "prices must name each feature only once": {2: 1.0, "2": 2.0},
         "w must be within": {2: 1e300},
     }.items():
         with pytest.raises(ValueError, match=said):

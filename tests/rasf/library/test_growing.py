@@ -224,5 +224,5 @@ def test_what_cannot_be_given_to_learn_or_grow_is_refused():
     library = learned()
     with pytest.raises(ValueError, match="base_library cannot be given to grow"):
         library.grow(random_world(2), tasks=[[1.0, 1.0]], base_library=library)
-    with pytest.raises(ValueError, match=r"tasks must be finite weights within -1e\+15 and 1e\+15"):
+    with pytest.raises(ValueError, match=r"tasks must be finite weights between -1e\+15 and 1e\+15"):
         learned(tasks=[[1e308, 1.0]])

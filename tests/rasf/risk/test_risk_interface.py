@@ -228,5 +228,5 @@ def test_weights_are_broadcast_over_leading_axes(risk):
 
 def test_weights_of_samples_are_as_many_as_the_samples():
     for risk in (MeanVariance(-1.0), Entropic(-1.0), CVaR(0.5)):
-        with pytest.raises(ValueError, match="weights must have one for each of 3 samples"):
+        with pytest.raises(ValueError, match="weights must have 3 entries, one for each sample"):
             risk.samples(np.arange(3.0), np.ones(1))

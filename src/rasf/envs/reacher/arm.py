@@ -31,13 +31,13 @@ def _single(number: float) -> float:
 # PyBullet has these numbers in single precision. With the same rounding, also in the masses, a step agrees with the
 # recorded trajectories to 2e-13; without it to 3e-6.
 LINK = _single(0.1)  # length of the upper link
-TIP = _single(0.11)  # elbow to tip
-CENTRE = _single(0.05)  # joint to the centre of a link
+TIP = _single(0.11)  # distance from elbow to tip
+CENTRE = _single(0.05)  # distance from a link's joint to its centre
 DAMPING = _single(0.04)
 _LINK_RADIUS = _single(0.01)
 
 DT = 0.0165
-TORQUE = 0.05  # the torque of an action of 1
+TORQUE = 0.05  # in N m, for an action of 1
 _DENSITY, _TIP_RADIUS, _MARGIN = 1000.0, 0.01, 0.04
 # a link is a capsule; its inertia is that of the box around the capsule and its collision margin, as in PyBullet
 LINK_MASS = _DENSITY * math.pi * _LINK_RADIUS**2 * (LINK + 4 / 3 * _LINK_RADIUS)
@@ -47,7 +47,7 @@ TIP_MASS = _DENSITY * 4 / 3 * math.pi * _TIP_RADIUS**3
 TIP_INERTIA = 2 / 5 * TIP_MASS * _TIP_RADIUS**2
 ELBOW_LIMIT = 3.0
 MAX_SPEED = 100.0
-_TINY = 1e-30  # below rounding; makes the square root differentiable at rest
+_TINY = 1e-30  # smaller than rounding errors; makes the square root differentiable at speed 0
 # up to _SOFT_DEPTH rad beyond its limit, the elbow is pushed back; deeper, it is only stopped
 _SOFT_DEPTH, _SOFT_GAIN = 0.04, 0.2
 
@@ -89,7 +89,7 @@ def drag(state: Array) -> tuple[Array, Array]:
 
 
 def speeds_allowed(q2: Array, w1: Array, w2: Array) -> tuple[Array, Array]:
-    """Return the speeds of shoulder and elbow, limited by the elbow's limit and by the largest speed.
+    """Return the speeds of shoulder and elbow that the elbow's limit and the largest speed allow.
 
     Args:
         q2: angle of the elbow at the start of the step, which decides whether the limit applies.

@@ -1,7 +1,7 @@
 """`rasf/Reacher-v0`: the reacher for Gymnasium, in MO-Gymnasium's convention (the reward is the vector phi).
 
-Arguments and dynamics are those of `Reacher`, here in numpy and double precision, with the arm in closed form or inside
-MuJoCo. Episodes never terminate. The environment itself truncates episodes, so it is registered without
+Arguments and dynamics are those of `Reacher`, but in numpy and double precision. The arm is simulated in closed form or
+by MuJoCo. Episodes never terminate. The environment itself truncates episodes, so it is registered without
 `max_episode_steps`.
 """
 
@@ -35,7 +35,7 @@ class ReacherEnv(gym.Env[Floats32, np.int64]):
     Args:
         engine: simulation of the arm, "closed_form" or "mujoco". Default: "closed_form".
         render_mode: None or "rgb_array". Default: None.
-        **world: arguments of `Reacher`.
+        **world: keyword arguments of `Reacher`.
     """
 
     metadata: ClassVar[Header] = {"render_modes": ["rgb_array"], "render_fps": 60}
@@ -64,7 +64,7 @@ class ReacherEnv(gym.Env[Floats32, np.int64]):
 
     @property
     def compiled_world(self) -> Reacher | None:
-        """The same world in jax; None for the arm inside MuJoCo."""
+        """The same world in jax; None if MuJoCo simulates the arm."""
         return self.world if self.engine == "closed_form" else None
 
     def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[Floats32, Header]:
@@ -89,7 +89,7 @@ class ReacherEnv(gym.Env[Floats32, np.int64]):
         return self._observation(), phi.astype(np.float32), False, truncated, self._info(tip, failure=bool(phi[-1]))
 
     def render(self) -> npt.NDArray[np.uint8] | None:
-        """Return an image of arm and targets: training targets are discs, test targets rings, risky circles shaded."""
+        """Return an image of arm, training targets (discs), test targets (rings) and risky circles (shaded)."""
         if self.render_mode is None:
             return None
         if self._picture is None:
@@ -158,7 +158,7 @@ def _outlined(colours: Floats, away: Floats, radius: float, colour: tuple[int, i
 
 
 def _paint(colours: Floats, outside: Floats, colour: tuple[int, int, int], opacity: float = 1.0) -> None:
-    # a pixel on the edge is mixed in proportion, for smooth edges
+    # a pixel on an edge is coloured in proportion to its covered part, for smooth edges
     touched = outside < 0.5
     share = opacity * np.minimum(0.5 - outside[touched], 1)[:, None]
     colours[touched] += share * (np.array(colour) - colours[touched])

@@ -1,12 +1,12 @@
 """The paper's reacher in pure JAX: an arm moves its tip to a target; some targets lie in risky circles.
 
-There are nine actions: each joint has the torque -1, 0 or 1, plus Gaussian noise, clipped to [-1, 1]. The features phi
-in R^13 depend on the tip after the step: 1 - 4 |tip - target_g| for the 12 targets, and 1 for a failure. In every task,
-each step that ends in a risky circle is a failure with `failure_probability`; a failure does not end the episode. The
-task of target g is w = e_g - 3 e_13, with unit vectors e.
+There are nine actions: each joint gets the torque -1, 0 or 1 plus Gaussian noise, clipped to [-1, 1]. The features phi
+in R^13 depend on the tip after the step: 1 - 4 |tip - target_g| for each of 12 targets g, and 1 in a failure, else 0.
+In every task, if the tip is in a risky circle after a step, the step is a failure with probability
+`failure_probability`. A failure does not end the episode. The task of target g is w = e_g - 3 e_13 (unit vectors e).
 
 A state is that of the arm: (q1, q2, w1, w2), the angles and angular velocities of shoulder and elbow. `Reacher` has the
-parameters, and random keys are explicit. `step` draws its noise from a key. `noise` and `advance` are the two parts of
+parameters. Random keys are arguments. `step` draws its noise from a key. `noise` and `advance` are the two parts of
 a step, for loops that draw all noise in advance.
 """
 
@@ -36,7 +36,7 @@ _ELBOW_SCALE, _SPEED_SCALE = 3.0, 0.1
 
 
 class Noise(NamedTuple):
-    """The randomness of one step: noise of the torques (2,), and a uniform number that decides on failure."""
+    """The randomness of one step: noise of the torques (2,), and a uniform number that decides about a failure."""
 
     torque: Array
     failure: Array
@@ -50,10 +50,11 @@ class Reacher:
         targets: Positions (x, y) of the targets, in metres. Default: the paper's 4 training and 8 test targets.
         risky: Indices of the targets at the centres of risky circles. Default: the paper's.
         radius: Radius of the risky circles, in metres. Default: 0.06.
-        failure_probability: Probability of a failure in a step that ends in a risky circle. Default: 0.035.
-        failure_cost: Cost of a failure in `tasks`. Default: 3.
+        failure_probability: Probability of a failure in each step after which the tip is in a risky circle.
+            Default: 0.035.
+        failure_cost: Cost of a failure, used by `tasks`. Default: 3.
         action_noise: Standard deviation of the noise of each torque. Default: 0.03.
-        episode_length: Steps after which an episode is truncated. Default: 500.
+        episode_length: Number of steps after which an episode is truncated. Default: 500.
         observation: "raw" is (q1, 0.1 w1, q2 / 3, 0.1 w2) with unbounded q1, as in the paper's code; "wrapped" has q1
             in [-pi, pi); "sincos" has the sines and cosines of both angles in place of the angles. Default: "raw".
     """
@@ -103,14 +104,14 @@ class Reacher:
 
     @property
     def feature_bounds(self) -> Floats:
-        """Bounds (d, 2) of the features: the paper's [-1, 1], wider for far targets, and [0, 1] for failure."""
+        """Bounds (d, 2) of the features: [-1, 1] as in the paper, but wider for far targets, and [0, 1] for failure."""
         lowest = 1 - 4 * (np.hypot(*self.target_positions().T) + LINK + TIP)
         return np.array([*((min(-1.0, low), 1.0) for low in lowest), (0.0, 1.0)])
 
     @property
     def observation_bounds(self) -> Floats:
         """Bounds (n, 2) of the entries of an observation within an episode."""
-        # turn: the largest change of an angle in a step; the elbow may exceed its limit by as much
+        # turn: the largest change of an angle in a step; the elbow may exceed its limit by this amount
         turn, speed = DT * MAX_SPEED, _SPEED_SCALE * MAX_SPEED
         shoulder = np.pi if self.observation == "wrapped" else np.pi + self.episode_length * turn
         high = [shoulder, speed, (ELBOW_LIMIT + turn) / _ELBOW_SCALE, speed]
@@ -156,7 +157,7 @@ class Reacher:
 
     @property
     def events(self) -> tuple[int, ...]:
-        """The indices of rare features that are never negative: only that of failures."""
+        """The indices of rare features that are never negative: here only the failure."""
         return (self.n_features - 1,)
 
     def target_positions(self, targets: tuple[int, ...] | None = None) -> Floats:
@@ -206,10 +207,10 @@ class Reacher:
         return next_state, self.features(self.tip(state, next_state), noise.failure)
 
     def tip(self, state: Array, next_state: Array) -> Array:
-        """Return the position (.., 2) of the tip that the features of a step depend on: that in the next state.
+        """Return the position (.., 2) of the tip for the features of a step: its position in the next state.
 
         Args:
-            state: states (.., 4) before the step; subclasses may use them.
+            state: states (.., 4) before the step; not used here, but subclasses may use them.
             next_state: states (.., 4) after the step.
         """
         return tip_position(next_state)
@@ -237,7 +238,7 @@ class Reacher:
 
         Args:
             tip: positions (.., 2) of the tip.
-            chance: uniform numbers (..) in [0, 1) that decide whether a step in a risky circle fails.
+            chance: uniform numbers (..) in [0, 1) that decide whether a step in a risky circle is a failure.
         """
         xp = array_namespace(tip)
         distances = self.distances(tip)
