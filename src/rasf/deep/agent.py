@@ -216,7 +216,7 @@ class Agent:
         return replace(self, active_features=max(1, int(np.count_nonzero(weights, axis=-1).max())))
 
     def sizes(self, observation_size: int, policies: int, features: int, seen: int) -> list[tuple[str, int, int]]:
-        """Return the sizes of the agent that must fit others, each as (name, value of the agent, required value).
+        """Return the sizes to check, each as (name, value of the agent, required value).
 
         Args:
             observation_size: Size of an observation, without time inputs.
@@ -462,7 +462,7 @@ class Agent:
         of_steps = scores.reshape(self.policies, size, n, -1)[:, :, :-1]
         taken = jnp.take_along_axis(of_steps, batch.action[None, :, 1:, None], axis=-1)[..., 0]
         best, worst = of_steps.max(axis=-1), of_steps.min(axis=-1)
-        # a mean over the steps inside windows: steps beyond the end of a window are arbitrary rows of the replay
+        # a mean over steps inside windows only, because steps beyond the end of a window are arbitrary rows
         decided = batch.follows[:, 1:] / jnp.maximum(jnp.sum(batch.follows[:, 1:]), 1.0)
         slack = _NEARLY * jnp.sum(decided * (best - worst), axis=(1, 2), keepdims=True)
         continues = jnp.cumprod((taken >= best - slack) * batch.follows[:, 1:], axis=-1)  # (K, B, n - 1)

@@ -260,7 +260,7 @@ class Scaling(NamedTuple):
         return (obs - self.shift) * self.factor
 
     def unscaled(self, agent: Agent, networks: Networks) -> Networks:
-        """Return networks, in numpy, that take inputs and predict features without scaling.
+        """Return networks, in numpy, that take unscaled inputs and predict unscaled features.
 
         Args:
             agent: The agent.

@@ -60,7 +60,7 @@ class RunConfig(NamedTuple):
 
 
 class Rated(NamedTuple):
-    """Priorities; and rows (B,) and errors (B,) of the last update, which the next update adds to the priorities."""
+    """Priorities; rows (B,) and errors (B,) of the last update, which the next update writes into the priorities."""
 
     priorities: Priorities
     rows: Array
@@ -218,7 +218,7 @@ def _with_new_episodes(lanes: Lane, begin: Array) -> Lane:
 
 
 class Stage(NamedTuple):
-    """A part of training that one call of a compiled program does.
+    """A part of training, done by one call of a compiled program.
 
     Attributes:
         periods: Number of periods.
@@ -417,7 +417,7 @@ def _learn(
 
 
 def unscaled_networks(agent: Agent, lanes: Lane, lane: int = 0) -> Any:
-    """Return the acting networks of a lane, in numpy, which take inputs and predict features without scaling.
+    """Return the acting networks of a lane, in numpy, for unscaled inputs and unscaled features.
 
     Args:
         agent: The agent.

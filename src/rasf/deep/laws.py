@@ -161,7 +161,7 @@ class Law(Protocol):
         """Return scores (K, B, A).
 
         Args:
-            outputs: The outputs of `task_heads`.
+            outputs: Outputs of the reduced networks.
             task_heads: The reduced networks.
             risk: The risk, for all policies.
         """
@@ -170,7 +170,7 @@ class Law(Protocol):
         """Return scores (K, B, A), with a separate risk for each policy.
 
         Args:
-            outputs: The outputs of `task_heads`.
+            outputs: Outputs of the reduced networks.
             task_heads: The reduced networks.
             risk: A function from a beta to a risk, such as `MeanVariance`.
             beta: The beta (K,) of each policy.
@@ -183,7 +183,7 @@ class Law(Protocol):
         """Return mean and variance (K, B, A) of the return; a learned variance may be negative.
 
         Args:
-            outputs: The outputs of `task_heads`.
+            outputs: Outputs of the reduced networks.
             task_heads: The reduced networks.
         """
 
@@ -333,7 +333,7 @@ class MeanOnly:
         return self.task_heads(networks, each, max(1, int(np.count_nonzero(w))))
 
     def _folding(self, w: Array) -> tuple[Array, ...]:
-        """For each part, factors (K, M, 1) from its M outputs to the mean or the variance for the weights w (K, d)."""
+        """For each part, factors (K, M, 1) that turn its M outputs into mean or variance for the weights w (K, d)."""
         return (w[..., None],)
 
     def scores(self, outputs: Parts, task_heads: TaskHeads, risk: Risk) -> Array:
@@ -371,7 +371,7 @@ class MeanOnly:
         return outputs[0][..., 0, 0]
 
     def _factors(self, units: Array) -> tuple[Array, ...]:
-        """For each part, factors from outputs for scaled features to outputs for features in their own units."""
+        """For each part, factors that turn outputs for scaled features into outputs for features in their own units."""
         return (units,)
 
 
@@ -379,7 +379,7 @@ class MeanOnly:
 class MeanCovariance(MeanOnly):
     """The mean returns of `features` features, and in a second part their covariance.
 
-    The entries of the covariance are those of `rasf.transfer.packed_indices`.
+    The entries of the covariance are in the order of `rasf.transfer.packed_indices`.
     """
 
     kind: ClassVar[LawKind] = LawKind.MEAN_COVARIANCE

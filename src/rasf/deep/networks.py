@@ -14,8 +14,8 @@ objects. The maxima of the outputs over all objects are the inputs of the next l
 effect, and learning about one object applies to all. Objects whose numbers are all zero are empty and ignored. The
 activation of such networks is ReLU, because values change sharply where a collision begins.
 
-Updates read and write mostly the last layer's weights W (K, m, A, X) and its outputs. There are two ways to compute the
-outputs of one action a, and the way with the smaller intermediate result is used:
+The largest part of the memory that is read holds the last layer's weights W (K, m, A, X). There are two ways to compute
+the outputs of one action a, and the way with the smaller intermediate result is used:
 
     m < X    (h x e_a) . W, with W in the shape (m A, X) and the outer product of h and the one-hot vector e_a of the
              action; neither the outputs of other actions nor their zero gradients are written to memory

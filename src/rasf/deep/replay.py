@@ -35,7 +35,7 @@ class Windows(NamedTuple):
         next_obs: (B, n, m).
         not_terminated: (B, n), 0 for steps that terminated the episode; truncation does not count.
         task: Index (B,) of the task that was active in the first step.
-        follows: (B, n), 1 for steps of the window, 0 for steps to be ignored. It is 1 for every first step.
+        follows: (B, n), 1 for steps of the window, 0 for steps to be ignored; always 1 for the first step.
     """
 
     obs: Array
@@ -186,7 +186,7 @@ class HostReplay:
         dtype: npt.DTypeLike = np.float32,
     ) -> None:
         n, size = observation_size, row_size(observation_size, features)
-        # obs is a separate array, because a window needs obs of its first row, but the other columns of all its rows
+        # obs is a separate array: a window needs obs of its first row only, but the other columns of all its rows
         ends = (0, n, size) if dtype == np.float32 else (0, n, 2 * n, size)
         kinds = (dtype, np.float32) if dtype == np.float32 else (dtype, dtype, np.float32)
         self._columns = [slice(*pair) for pair in pairwise(ends)]
@@ -278,9 +278,9 @@ class HostReplay:
 
 @compiled()
 def _linked(following: Ints, chosen: Ints, n_step: int) -> tuple[Ints, Array]:
-    """Indices (B, n_step) of the rows of windows, and 1 (B, n_step) for each row.
+    """Indices (B, n_step) of the rows of windows, and flags (B, n_step) that are 1 for these rows.
 
-    A shorter window is filled up with repetitions of its last row, which are marked by 0.
+    A window of fewer rows is padded with copies of its last row, for which the flags are 0.
     """
     at = np.empty((len(chosen), n_step), np.int64)
     follows = np.zeros((len(chosen), n_step), np.float32)

@@ -57,8 +57,8 @@ class NetworkSettings:
         epsilon: Probability of a random action. Default: 0.1.
         exploration: Share of training, at its start, in which the probability of a random action decreases from 1 to
             epsilon. Default: 0.
-        epsilon_z: Whether a random action is repeated n times, with probability proportional to 1 / n^2 and n at most
-            1,000 (epsilon-z-greedy exploration, Dabney and others, 2021). Default: False.
+        epsilon_z: Whether a random action is repeated for n steps. n is at most 1,000 and drawn with probability
+            proportional to 1 / n^2 (epsilon-z-greedy exploration, Dabney and others, 2021). Default: False.
         n_step: Maximum number of steps over which features are summed before bootstrapping. Default: 1.
         warmup: Random steps before the first update, which determine the scale of inputs and features. Default: 0.
         prioritised: Share of a batch that is drawn by priority; the rest is drawn uniformly. Default: 0.
@@ -116,12 +116,12 @@ class NetworkSettings:
 
 @dataclass(frozen=True)
 class MeanSettings(NetworkSettings):
-    """Settings of `sfdqn`, which learns the mean of the feature return; the same as `NetworkSettings`."""
+    """Settings of `sfdqn`, which learns the mean of the feature return; fields as in `NetworkSettings`."""
 
 
 @dataclass(frozen=True)
 class CovarianceSettings(NetworkSettings):
-    """Settings of `sfdqn-residual`, which learns mean and covariance; the same as `NetworkSettings`."""
+    """Settings of `sfdqn-residual`, which learns mean and covariance; fields as in `NetworkSettings`."""
 
     kind: ClassVar[LawKind] = LawKind.MEAN_COVARIANCE
 

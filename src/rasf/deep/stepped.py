@@ -85,9 +85,9 @@ class Pace:
     Args:
         num_envs: Number of environments.
         capacity: Steps that the replay keeps.
-        together: Updates done in one call, a power of two. Default: the largest up to `num_envs`, at least 4.
-        act_every: Updates between copies of the acting networks to numpy. The larger this number, the less often
-            actions wait for updates. Default: 1.
+        together: Updates done in one call, a power of two. Default: the largest power up to `num_envs`, at least 4.
+        act_every: Updates between copies of the acting networks to numpy. With a larger number, actions wait less
+            often for updates. Default: 1.
         dtype: The type of observations in the replay, which must represent them exactly. Default: float32.
     """
 
@@ -188,7 +188,7 @@ class SteppedLearner:
 
     @property
     def networks(self) -> Networks:
-        """A copy of the acting networks, in numpy, which take inputs and predict features without scaling."""
+        """A copy of the acting networks, in numpy, for unscaled inputs and unscaled features."""
         # a copy, because a view would keep updates from reusing the memory of the networks
         copy: Networks = jax.tree.map(np.array, self.agent.acting(self._learner))
         return self._scaling.unscaled(self.agent, copy) if self.agent.settings.warmup else copy
@@ -284,7 +284,7 @@ class SteppedLearner:
     def _plain_scores(
         self, obs: npt.NDArray[np.float32], task: int, aversion: npt.NDArray[np.float32] | None = None
     ) -> npt.NDArray[Any]:
-        """Scores (K, n, A) at observations (n, m) on a task, in numpy; aversion: (n,), of the running episodes."""
+        """Scores (K, n, A) at observations (n, m) on a task, in numpy, for the `aversion` (n,) of the episodes."""
         (outputs, heads, risk), law = self._plain(obs, task), self.agent.law
         found = np.asarray(law.scores(outputs, heads, risk))
         if aversion is None or not aversion.any():

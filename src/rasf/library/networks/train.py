@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from rasf.library.greedy import Greedy
 
 _MUCH_CLIPPED = 0.01  # share of the mass of histograms, above which a note is written
-_SHOWN_EVERY = 500  # steps between reports of progress; in the fused driver whole periods, `fused.period_of`
+_SHOWN_EVERY = 500  # steps between reports of progress; the fused driver rounds them down to whole target periods
 _SHOWN_TIMES = 20  # the fewest reports of a run of 1,000 steps or more, by the stepped driver
 _ACT_EVERY = 32  # updates between copies of the acting networks to numpy
 _LONGEST_TURN = 1_000  # steps after which an interleaved environment changes its task within an episode
@@ -158,7 +158,7 @@ def _trained_kind(risks: Sequence[Risk]) -> Callable[[Any], Risk]:
 
 
 def _check_rows(objects: int, space: Header) -> None:
-    """Refuse observations that are not rows of `objects` numbers; accept them as one flat vector, too."""
+    """Refuse observations that are neither rows of `objects` numbers nor flat vectors."""
     shape = tuple(space.get("shape", ()))
     if space["kind"] != "box" or not 1 <= len(shape) <= 2:
         raise ValueError(f"objects are for observations that are rows of numbers, got {space['kind']} of shape {shape}")
@@ -179,7 +179,7 @@ def _check_feasible(agent: Agent, transitions: int, observation_size: int, featu
 
 
 def _memory() -> float:
-    """The memory of the device in bytes, or of this machine if the device does not tell; infinite if unknown."""
+    """The memory of the device in bytes; if unknown, that of this machine; if both are unknown, infinity."""
     counted = jax.devices()[0].memory_stats()
     if counted and "bytes_limit" in counted:
         return float(counted["bytes_limit"])
@@ -252,7 +252,7 @@ class _Stream:
         return int(np.argmin(self.taken + np.bincount(active, minlength=len(self.w))))
 
     def next_shown(self, active: Ints) -> int:
-        """The stretch with the oldest last report, among those in which environments are (`active`)."""
+        """Of the stretches in which environments are now (`active`), the one whose last report is the oldest."""
         return int(active[np.argmin(self._shown[active])])
 
     def show(self, stretch: int) -> bool:
@@ -438,7 +438,8 @@ def _stepped_greedy(learner: SteppedLearner, env: FeatureVector, task: int) -> G
 def _greedy(agent: Agent, act: Callable[[Any, int], int], predict: Callable[[Any], tuple[float, float]]) -> Greedy:
     from rasf.library.greedy import Greedy
 
-    known = predict if agent.law.kind is not LawKind.MEAN else None  # not compared without a standard deviation
+    # predictions without a standard deviation are not compared with realised returns
+    known = predict if agent.law.kind is not LawKind.MEAN else None
     return Greedy(act, known, agent.settings.gamma, whole=agent.limit > 0)
 
 
