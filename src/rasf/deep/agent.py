@@ -1,6 +1,6 @@
 """The deep agent: K networks that represent return distributions, and a risk for acting and bootstrapping.
 
-For each transition (s, a, phi, s') and each policy k (Algorithm 2):
+For each transition (s, a, phi, s') and each policy k (Algorithm 2 of the paper):
 
     a'_k = argmax_b risk[Z_k(s', b) . w_k]      chosen by the online networks
     Z_k(s, a)  <-  phi + gamma Z_k(s', a'_k)    evaluated by the target networks
@@ -8,7 +8,7 @@ For each transition (s, a, phi, s') and each policy k (Algorithm 2):
 Z_k is the distribution of the feature return of policy k, and w_k are the weights of its task. With n-step returns, phi
 is the discounted sum over up to n steps, and s' is the state after these steps. The sum of policy k ends before an
 action whose score for policy k is lower than the best score by more than `_NEARLY` times the mean difference between
-the best and the worst action. Without this rule, Z_k would be the return of the behaviour policy.
+the best and the worst action. Without this rule, Z_k would partly be the return of the behaviour policy.
 
 The paper's agents differ in the kind of Z: histograms (SFC51, RaSFC51), the mean (SFDQN), mean and covariance (SFDQN
 with residual covariance). beta = 0 is risk-neutral. All functions are pure and for a single seed; use `jax.vmap` for
@@ -43,8 +43,8 @@ from rasf.deep.settings import HistogramSettings, MomentSettings, NetworkSetting
 from rasf.risk import MeanVariance, Risk
 from rasf.world import World
 
-_LAST_RATE = 0.02  # share of the learning rate at the end of training, if it decays
-_NEARLY = 0.2  # share of the mean difference between the best and the worst action
+_LAST_RATE = 0.02  # learning rate at the end of training, as a share of the initial one, if it decays
+_NEARLY = 0.2  # allowed loss of score, as a share of the mean difference between the best and the worst action
 
 
 class Tasks(NamedTuple):
@@ -52,7 +52,7 @@ class Tasks(NamedTuple):
 
     Attributes:
         weights: Weights (T, d) of the tasks.
-        inputs: Inputs (T, c) by which networks see the task; c is 0 for networks that do not see it.
+        inputs: Inputs (T, c) that tell networks the task; c is 0 for networks that do not see the task.
     """
 
     weights: Array
@@ -60,7 +60,7 @@ class Tasks(NamedTuple):
 
     @classmethod
     def of(cls, weights: npt.ArrayLike) -> Tasks:
-        """Return tasks that networks do not see.
+        """Return tasks that are no inputs of the networks.
 
         Args:
             weights: Weights (T, d).
@@ -70,7 +70,7 @@ class Tasks(NamedTuple):
 
 
 class Policies(NamedTuple):
-    """The tasks and risks for which K policies learn: weights (K, d), and beta (K,)."""
+    """The tasks and risks for which K policies learn: the weights (K, d) and the beta (K,) of each."""
 
     weights: Array
     beta: Array
@@ -84,9 +84,9 @@ class Learner(NamedTuple):
         target: The target networks; empty if the setting `target_period` is 0.
         optimiser: The state of the optimiser.
         updates: The number of updates so far ().
-        average: The mean of the weights over the last updates; empty if the setting `average` is 0.
+        average: The networks' weights, averaged over the last updates; empty if the setting `average` is 0.
         chooser: The networks that choose a': the online networks at first, frozen networks at the end of training.
-            Empty if the setting `freeze` is 0; the online networks then always choose.
+            Empty if the setting `freeze` is 0, in which case the online networks always choose.
     """
 
     online: Networks
@@ -123,16 +123,16 @@ class Agent:
         policies: Number K of policies.
         inputs: Number of inputs of the networks.
         actions: Number of actions.
-        active_features: The largest number of nonzero weights of a task; scoring histograms reads this many heads.
-        planned: Number of updates of the whole training; with 0, `decay`, `exploration` and `freeze` have no effect.
-            Default: 0.
-        risk: The class of risks, which takes beta. Default: `MeanVariance`.
+        active_features: The largest number of nonzero weights of a task. Scoring histograms needs this many heads.
+        planned: Number of updates of the whole training. If it is 0, the settings `decay`, `exploration` and `freeze`
+            have no effect. Default: 0.
+        risk: The class of the risks, called with a beta. Default: `MeanVariance`.
         optimiser: A function from the learning rate to an optimiser. Default: Adam.
-        activation: The activation of the hidden layers; the stepped driver acts in numpy and supports tanh only.
+        activation: The activation of the hidden layers. The stepped driver acts in numpy and supports only tanh.
             Default: tanh.
         initialise: The function that returns initial networks. Default: `init_network`.
-        limit: Steps of an episode; 0 for continuing returns. Default: 0.
-        neutral: Whether all policies learn risk-neutrally, so that bootstrapping needs the mean only. Default: False.
+        limit: Number of steps after which an episode and its return end; 0 for continuing returns. Default: 0.
+        neutral: Whether all policies learn risk-neutrally, so that bootstrapping needs only means. Default: False.
     """
 
     settings: NetworkSettings
@@ -164,7 +164,7 @@ class Agent:
 
         Args:
             settings: The settings, of one of the classes in `rasf.deep.settings`.
-            observation_size: Numbers of an observation, without time inputs.
+            observation_size: Size of an observation, without time inputs.
             n_actions: Number of actions.
             training: The training tasks.
             atoms: Atoms (d, N) of histograms. Default: none.
@@ -216,13 +216,13 @@ class Agent:
         return replace(self, active_features=max(1, int(np.count_nonzero(weights, axis=-1).max())))
 
     def sizes(self, observation_size: int, policies: int, features: int, seen: int) -> list[tuple[str, int, int]]:
-        """Return sizes of the agent to check: for each, the name, the agent's value and the required value.
+        """Return the sizes to check, each as (name, value of the agent, required value).
 
         Args:
-            observation_size: Numbers of an observation, without time inputs.
+            observation_size: Size of an observation, without time inputs.
             policies: Number of policies.
             features: Number of features.
-            seen: Number of inputs by which networks see the task.
+            seen: Number of inputs that tell networks the task.
         """
         return [
             ("inputs", self.inputs, observation_size + self.time_inputs),
@@ -237,7 +237,7 @@ class Agent:
             steps: The number of environments, which take one step each in a round.
 
         Raises:
-            ValueError: The number of updates is not whole.
+            ValueError: The number of updates is not a whole number from 1 on.
         """
         updates = self.settings.updates * steps
         if updates < 1 or updates != round(updates):
@@ -251,7 +251,7 @@ class Agent:
 
     @property
     def clock(self) -> Clock | None:
-        """The time inputs, None without a limit."""
+        """The encoding of the time left as inputs, None without a limit."""
         return Clock(self.limit, self.settings.gamma) if self.limit else None
 
     @property
@@ -266,7 +266,7 @@ class Agent:
         return self.optimiser(optax.linear_schedule(rate, _LAST_RATE * rate, self.planned) if decays else rate)
 
     def epsilon_at(self, step: Array) -> Array:
-        """Return the probability to explore after `step` steps of all environments, in numpy or jax."""
+        """Return the probability to explore when the environments have taken `step` steps together, in numpy or jax."""
         xp, chosen = array_namespace(step), self.settings
         falling = chosen.exploration * self.planned / chosen.updates  # steps
         if not falling:
@@ -278,7 +278,7 @@ class Agent:
 
         Args:
             transitions: Steps that the replay keeps.
-            observation_size: Numbers of an observation.
+            observation_size: Size of an observation.
             features: Number of features.
             item: Bytes of each number of an observation in the replay. Default: 4.
         """
@@ -292,11 +292,11 @@ class Agent:
             stacks * sum((n + 1) * m for n, m in itertools.pairwise(sizes)) + self.policies * (sizes[-1] + 1) * columns
             for sizes, columns in parts
         )
-        # the online networks, their gradient, Adam's two moments, and the optional copies
+        # the online networks, their gradient, Adam's two moments, and the copies that settings ask for
         copies = 4 + sum(map(bool, (chosen.target_period, chosen.average, chosen.freeze)))
         listed = self.inputs // chosen.objects if chosen.objects else 1
         outputs = 3.0 * chosen.batch * self.policies * sum(listed * sum(sizes) + columns for sizes, columns in parts)
-        if isinstance(chosen, HistogramSettings):  # a projection's matrix for every transition and feature
+        if isinstance(chosen, HistogramSettings):  # the matrix of the projection, for every transition and feature
             outputs += 3.0 * chosen.batch * self.law.features * chosen.atoms**2
         row = 4.0 * row_size(observation_size, features) + 2.0 * (item - 4) * observation_size
         return 4.0 * (copies * numbers + outputs) + transitions * row
@@ -329,7 +329,7 @@ class Agent:
         return max(1, round((1 - self.settings.freeze) * self.planned)) if self.settings.freeze and self.planned else 0
 
     def acting(self, learner: Learner) -> Networks:
-        """Return the acting networks: the averaged ones if there are any, else the online networks."""
+        """Return the networks that act: the averaged networks if there are any, else the online networks."""
         return learner.average or learner.online
 
     def copy_target(self, learner: Learner) -> Learner:
@@ -352,7 +352,7 @@ class Agent:
         Args:
             task_heads: The reduced networks of the task.
             obs: Observations (B, n).
-            task_input: The inputs (c,) by which networks see the task.
+            task_input: The inputs (c,) that tell networks the task.
             risk: The risk.
         """
         return self.law.scores(self._outputs(task_heads, self.see(obs, task_input)), task_heads, risk)
@@ -431,13 +431,13 @@ class Agent:
         return Learner(online, learner.target, optimiser, done, average, chooser), found
 
     def with_spread(self, networks: Networks, spread: Array) -> Networks:
-        """Return networks for features, from networks whose covariance is relative to the spread of the features.
+        """Return networks whose covariance is that of the features, from networks that learned it relative to `spread`.
 
         Args:
             networks: The networks.
             spread: Typical standard deviations (d,) of the features' returns.
         """
-        if self.law.kind is not LawKind.MEAN_LOW_RANK:  # covariances of other kinds are not relative to the spread
+        if self.law.kind is not LawKind.MEAN_LOW_RANK:  # other kinds learn covariances in the features' units
             return networks
         return self.law.in_units(networks, jnp.ones_like(spread), spread)
 
@@ -446,7 +446,7 @@ class Agent:
 
         Args:
             learner: The learner.
-            batch: Windows.
+            batch: B windows.
             w: The weights (K, d) of each policy's task.
             risk: The risk of all policies, or the beta (K,) of each.
             spread: Typical standard deviations (d,) of the features' returns.
@@ -463,11 +463,11 @@ class Agent:
         of_steps = scores.reshape(self.policies, size, n, -1)[:, :, :-1]
         taken = jnp.take_along_axis(of_steps, batch.action[None, :, 1:, None], axis=-1)[..., 0]
         best, worst = of_steps.max(axis=-1), of_steps.min(axis=-1)
-        # steps beyond the end of a window are arbitrary rows of the replay
+        # a mean over steps inside windows only, because steps beyond the end of a window are arbitrary rows
         decided = batch.follows[:, 1:] / jnp.maximum(jnp.sum(batch.follows[:, 1:]), 1.0)
         slack = _NEARLY * jnp.sum(decided * (best - worst), axis=(1, 2), keepdims=True)
         continues = jnp.cumprod((taken >= best - slack) * batch.follows[:, 1:], axis=-1)  # (K, B, n - 1)
-        last, rows = jnp.sum(continues, axis=-1).astype(int), jnp.arange(size)  # the last step of each sum, (K, B)
+        last, rows = jnp.sum(continues, axis=-1).astype(int), jnp.arange(size)  # index (K, B) of each sum's last step
         powers = gamma ** jnp.arange(n)
         sums, discounts = jnp.cumsum(powers[:, None] * batch.phi, axis=1), gamma * powers * batch.not_terminated
         action = jnp.take_along_axis(action.reshape(self.policies, size, n), last[..., None], axis=-1)[..., 0]
@@ -476,7 +476,7 @@ class Agent:
         return Target(sums[rows, last], discounts[rows, last], following, self.longest(x_last))
 
     def longest(self, x: Array) -> Array:
-        """Return the sum (..) of gamma^t over the steps left at inputs x (.., n)."""
+        """Return the sum (..) of gamma^t over the steps left in the episode, for network inputs x (.., n)."""
         whole = self.summed()
         if self.clock is not None:
             return whole * self.clock.share(x)
@@ -518,5 +518,5 @@ class Agent:
         return self.at_time(found, x)
 
     def at_time(self, outputs: Parts, x: Array) -> Parts:
-        """Return outputs for the time left, which is one of the inputs x."""
+        """Return the outputs, adjusted to the time left, which is one of the inputs x."""
         return outputs if self.clock is None else self.law.at_time(outputs, self.clock.share(x))

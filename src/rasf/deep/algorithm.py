@@ -2,17 +2,18 @@
 
 A round is one step of each of n environments. It consists of
 
-    act       GPI over all policies, epsilon-greedy, in each environment on its active task
-    store     the steps are added to the replay; the bounds of the feature return widen
-    learn     `updates` updates per step, on sampled windows (`replay.Windows`); target networks are copied every
-              `target_period` updates
+    act       in each environment, epsilon-greedy GPI over all policies for the active task of the environment
+    store     the steps are added to the replay, and the range of the features seen so far is extended
+    learn     `updates` updates per step, on sampled windows of consecutive steps (`replay.Windows`); the online
+              networks are copied to the target networks every `target_period` updates
 
 The first `warmup` steps are random, without updates. After this warm-up, the scales of inputs and features are
 fixed: inputs are standardised by their mean and standard deviation in the warm-up, and features are divided by the size
-of their returns, because networks learn numbers of size about 1 best.
+of their returns, because networks learn best from numbers of size about 1.
 
-All random numbers are functions of the run's key and an index: the round for exploration and the world, the update for
-sampling. So both drivers draw the same numbers, in blocks of any length, and a run can be stopped and resumed anywhere.
+All random numbers are functions of the run's key and an index. The index is the number of the round for exploration and
+the world, and the number of the update for sampling. So both drivers draw the same numbers, in blocks of any length,
+and a run can be stopped and resumed anywhere.
 
 Discounted feature returns are in [low h, high h], where h is the sum of gamma^t over the steps left. low is the
 smallest value of the feature in any step so far, and high the largest. The interval is extended to contain 0, because
@@ -38,20 +39,22 @@ from rasf.deep.networks import Network, Pairs
 from rasf.risk import Risk
 from rasf.world import World
 
-_MOST_AVERSE = 2.0  # standard deviations
-_AVERSION = 7  # folded into the key of a round
-_MOST_REPEATED = 1_000  # steps; without a bound their mean is infinite, and training could consist of one action
-_INIT, _STEPS, _SAMPLES, _WORLD = range(4)  # folded into a run's key
+_MOST_AVERSE = 2.0  # largest aversion of an episode, in standard deviations of the return
+_AVERSION = 7  # folded into the key of a round, to draw aversions
+# the most steps n for which a random action is repeated; without a maximum, the mean of n, drawn with probability
+# proportional to 1 / n^2, would be infinite
+_MOST_REPEATED = 1_000
+_INIT, _STEPS, _SAMPLES, _WORLD = range(4)  # folded into a run's key, for separate streams of random numbers
 
 
 class StepChance(NamedTuple):
-    """The random numbers of one round, (n,) each.
+    """The random numbers of one round of n environments, (n,) each.
 
     Attributes:
-        explore: A uniform number; the environment explores if it is below epsilon.
+        explore: A uniform number; the environment explores if this number is below epsilon.
         action: A random action.
         repeat: The number of steps for which the random action is taken.
-        aversion: The aversion of an episode that begins, in standard deviations.
+        aversion: For an episode that begins: by how many standard deviations of the return scores are reduced.
     """
 
     explore: Array
@@ -61,11 +64,11 @@ class StepChance(NamedTuple):
 
 
 class SampleChance(NamedTuple):
-    """The random numbers of one update, (B,) each.
+    """The random numbers of one update on B windows, (B,) each.
 
     Attributes:
-        bits: Random bits that select a row uniformly.
-        by_priority: A uniform number; below the setting `prioritised`, the row is drawn by priority instead.
+        bits: Random bits that select a row of the replay uniformly.
+        by_priority: A uniform number. If it is below the setting `prioritised`, the row is drawn by priority instead.
         share: A uniform number that selects the row drawn by priority, see `Priorities.draw`.
     """
 
@@ -75,7 +78,7 @@ class SampleChance(NamedTuple):
 
 
 class WorldChance(NamedTuple):
-    """The random numbers of a world in one round, (n, ..): start states and the random parts of a step."""
+    """The random draws of a world in one round, (n, ..): start states, and the random numbers of the steps."""
 
     reset: Any
     noise: Any
@@ -102,7 +105,7 @@ def step_chance(agent: Agent, key: Array, round_: Array, n: int) -> StepChance:
     if agent.settings.epsilon_z:
         up_to = np.cumsum(1.0 / np.arange(1, _MOST_REPEATED + 1) ** 2)
         shares = jax.random.uniform(repeat, (n,))
-        # repeats above the bound are replaced by the bound
+        # numbers above `_MOST_REPEATED` are replaced by it
         ends = jnp.asarray(up_to[:-1] * 6 / np.pi**2, jnp.float32)
         repeats = 1 + jnp.searchsorted(ends, shares, side="right")
     aversion, share = jnp.zeros(n), agent.averse_episodes
@@ -148,7 +151,7 @@ class Held(NamedTuple):
     Attributes:
         action: A random action that is being repeated.
         left: The number of further steps for which the action is repeated.
-        aversion: The aversion of the running episode, in standard deviations.
+        aversion: For the running episode: by how many standard deviations of the return scores are reduced.
     """
 
     action: Array
@@ -161,7 +164,7 @@ class Held(NamedTuple):
         return cls(np.zeros(n, np.int32), np.zeros(n, np.int32), np.zeros(n, np.float32))
 
     def begun(self, chance: StepChance, fresh: Array) -> Held:
-        """Return the state with the aversion of new episodes.
+        """Return the state in which new episodes have the aversion that was drawn for them.
 
         Args:
             chance: The random numbers of the round.
@@ -171,7 +174,7 @@ class Held(NamedTuple):
         return self._replace(aversion=aversion.astype(self.aversion.dtype))
 
     def ended(self, over: Array) -> Held:
-        """Return the state after episodes that are `over` (n,): their actions are not repeated any more."""
+        """Return the state in which no action is repeated where an episode is `over` (n,)."""
         return self._replace(left=array_namespace(self.left, over).where(over, 0, self.left))
 
 
@@ -221,8 +224,9 @@ class Scaling(NamedTuple):
         """Return scales by which inputs have mean 0 and standard deviation 1, and feature returns are of size about 1.
 
         Inputs that never changed and features that were always 0 are not scaled. Features of histograms are not scaled
-        either, because the atoms are in the features' own units. If inputs list objects, each number of an object is
-        divided by its root mean square over all objects. It is not shifted, so that empty rows stay zero.
+        either, because the atoms are in the features' own units. If an observation is a list of objects (setting
+        `objects`), each column of this list is divided by its root mean square over all objects. Columns are not
+        shifted, so that rows of zeros (absent objects) stay zero.
 
         Args:
             agent: The agent.
@@ -256,7 +260,7 @@ class Scaling(NamedTuple):
         return (obs - self.shift) * self.factor
 
     def unscaled(self, agent: Agent, networks: Networks) -> Networks:
-        """Return the networks for inputs and features that are not scaled, in numpy.
+        """Return networks, in numpy, that take unscaled inputs and predict unscaled features.
 
         Args:
             agent: The agent.
@@ -265,7 +269,7 @@ class Scaling(NamedTuple):
         return agent.law.in_units(tuple(self._folded(one) for one in networks), self.units, self.spread)
 
     def _folded(self, network: Network) -> Network:
-        """The network with the scaling of inputs in its first layer."""
+        """The network with the scaling of inputs folded into its first layer."""
         first = network.hidden[0]
         if isinstance(first, Pairs):
             factor = np.tile(self.factor[: first.numbers], 2)
@@ -279,7 +283,10 @@ class Scaling(NamedTuple):
 
 
 def _size_of_columns(obs: Array, objects: int) -> Array:
-    """Root mean squares (n,) of the numbers of an object over all objects that are not empty, tiled for all objects."""
+    """The root mean square (n,) of each column of a list of objects over the present objects, repeated for each object.
+
+    An object whose numbers are all zero is absent.
+    """
     xp = array_namespace(obs)
     each = obs.reshape(-1, objects)
     present = (each != 0).any(axis=1)
@@ -293,7 +300,7 @@ def widened(within: Within, phi: Array, ended: Array) -> Within:
     Args:
         within: The range so far.
         phi: Features (n, d) of the steps.
-        ended: Whether there is no remaining return after the step (n,).
+        ended: Whether the return ends with the step (n,), as the episode terminated or reached the agent's limit.
     """
     xp = array_namespace(phi, within.low)
     recurring = xp.max((phi != 0) * (1.0 - ended)[:, None], axis=0)
@@ -307,7 +314,7 @@ class Acting(NamedTuple):
     Attributes:
         task: Index of the task.
         beta: The beta of the risk.
-        aversion: The number of standard deviations by which scores are reduced.
+        aversion: By how many standard deviations of the return scores are reduced.
     """
 
     task: Array
@@ -328,7 +335,7 @@ def scores(
     Args:
         agent: The agent.
         networks: The acting networks.
-        tasks: The tasks of the stream.
+        tasks: The tasks in which experience is collected.
         now: The behaviour policy.
         seen: The scales of inputs and features.
         obs: An observation (m,), not scaled.
@@ -346,8 +353,8 @@ class Goal(NamedTuple):
     """The tasks and risks for which policies are trained.
 
     Attributes:
-        tasks: The tasks of the stream.
-        by: The beta () at which policy k learns for task k; or the weights and the beta of each policy.
+        tasks: The tasks in which experience is collected.
+        by: One beta () for all policies, where policy k learns for task k; or `Policies`, a task and a beta for each.
     """
 
     tasks: Tasks
@@ -392,7 +399,7 @@ def correction(agent: Agent, frequency: Array, updates: Array) -> Array:
     distributions. If the length of training is not known, c is 1.
 
     Args:
-        frequency: How many times more often than uniformly rows are drawn (..).
+        frequency: The probability of each row, divided by its probability in uniform sampling (..).
         updates: The number of updates so far.
     """
     xp = array_namespace(frequency, updates)

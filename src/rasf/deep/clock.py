@@ -8,7 +8,7 @@ import numpy as np
 
 from rasf.arrays import Array, array_namespace
 
-TIME_INPUTS = 2  # inputs that tell the time left
+TIME_INPUTS = 2  # number of inputs that tell the time left
 _UNIFORM_STD = 12**-0.5  # standard deviation of the uniform distribution on [0, 1]
 
 
@@ -16,7 +16,7 @@ class Clock(NamedTuple):
     """The time inputs for episodes of at most `limit` steps, discounted by gamma.
 
     With n steps left, the first input is the logarithm of the sum of gamma^t over these steps, and the second is
-    n / limit. Both are standardised over the steps of an episode.
+    n / limit. Both are scaled to mean 0 and standard deviation 1 (about) over the steps of an episode.
     """
 
     limit: int
@@ -33,7 +33,7 @@ class Clock(NamedTuple):
 
         Args:
             obs: Observations (.., m).
-            age: Steps taken in the episode (..).
+            age: Steps (..) taken so far in the episode.
         """
         xp = array_namespace(obs, age)
         left = xp.maximum(1.0 - xp.asarray(age) / self.limit, 0.0)

@@ -8,8 +8,8 @@ a round is one step of every environment. A period is the rounds between two cop
     chunk = scan over periods of (scan over rounds; copy to the target networks)
 
 The copy is outside the inner scan, so that rounds need no condition. The random numbers of a period are drawn before
-the period. A run can be split into chunks anywhere and resumed. On the same device, with the same number of lanes, the
-result has the same bits.
+the period. A run can be split into chunks anywhere and resumed. The result has the same bits as that of a run without
+interruption, if the device and the number of lanes are the same.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rasf.deep.settings import MomentSettings
 from rasf.transfer import gpi_actions
 from rasf.world import World
 
-_UNROLLED = 4  # unrolled updates of a round: more take long to compile, fewer cost a tenth of the speed on a CPU
+_UNROLLED = 4  # updates unrolled in a round: more would compile slowly, fewer cost a tenth of the speed on a CPU
 _PLAIN_PERIOD = 1_000  # updates of a period if there are no target networks
 
 
@@ -47,7 +47,7 @@ class RunConfig(NamedTuple):
         key: A random key of jax.
         beta: The beta of acting, () for all tasks or (T,) for each.
         bootstrap_beta: The beta () of bootstrapping, for runs without `policies`.
-        tasks: The tasks of the stream.
+        tasks: The tasks in which experience is collected.
         policies: The task and the beta for which each policy learns. Default: policy k learns for task k, at
             `bootstrap_beta`.
     """
@@ -60,7 +60,7 @@ class RunConfig(NamedTuple):
 
 
 class Rated(NamedTuple):
-    """Priorities, and the rows (B,) of the last update with their errors (B,), not yet among the priorities."""
+    """Priorities; rows (B,) and errors (B,) of the last update, which the next update writes into the priorities."""
 
     priorities: Priorities
     rows: Array
@@ -68,7 +68,7 @@ class Rated(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """The state of one run, with the states (E, ..) of its environments and the steps `age` (E,) of their episodes."""
+    """The state of one run. `state` (E, ..) and `age` (E,) are the world's state and the steps so far of E episodes."""
 
     learner: Learner
     state: Any
@@ -81,7 +81,15 @@ class Lane(NamedTuple):
 
 
 class PeriodStats(NamedTuple):
-    """Statistics of some rounds: means of loss, clipped mass (2,) and features (E, d); extremes of features (d,)."""
+    """Statistics of some rounds.
+
+    Attributes:
+        loss: The mean loss ().
+        clipped: The mean probability (2,) that was clipped below and above the support of histograms.
+        phi_mean: Mean features (E, d) of each environment.
+        phi_min: The smallest value (d,) of each feature.
+        phi_max: The largest value (d,) of each feature.
+    """
 
     loss: Array
     clipped: Array
@@ -97,7 +105,7 @@ class Schedule:
     Attributes:
         steps_per_task: Steps on each task.
         tasks: Number of tasks.
-        evaluate_every: Steps of a chunk.
+        evaluate_every: Steps of a chunk, which is rounded down to whole periods.
     """
 
     steps_per_task: int
@@ -115,7 +123,7 @@ class Schedule:
 
 
 class Chunk(NamedTuple):
-    """The state of training after a chunk, and means over the steps of the chunk.
+    """The state of training with L lanes after a chunk, and means over the steps of the chunk.
 
     Attributes:
         step: Number of steps so far.
@@ -124,7 +132,7 @@ class Chunk(NamedTuple):
         lanes: The lanes.
         phi: Mean features (L, E, d) of each environment.
         loss: Mean losses (L,).
-        clipped: Mean clipped masses (L, 2).
+        clipped: Mean probabilities (L, 2) that were clipped below and above the support of histograms.
     """
 
     step: int
@@ -159,17 +167,17 @@ def chunks(
 ) -> Iterator[Chunk]:
     """Train lanes, chunk by chunk.
 
-    A chunk has `evaluate_every` steps, rounded down to whole periods. It ends earlier at the end of the warm-up, of a
-    task, or of a period that an earlier chunk left unfinished. The lanes of a chunk are valid until the next chunk is
-    computed, which reuses their memory.
+    A chunk has `evaluate_every` steps, rounded down to whole periods. It ends earlier at the end of the warm-up or of a
+    task. If that leaves a period unfinished, the next chunk only finishes this period. The lanes of a chunk are valid
+    until the next chunk is computed, which reuses their memory.
 
     Args:
         agent: The agent.
         world: The world.
         configs: The configs of all lanes, each part stacked on axis 0.
         schedule: The lengths of training.
-        lanes: Lanes from which training is resumed. Default: new ones.
-        step: The number of steps of these lanes. Default: 0.
+        lanes: Lanes from which training is resumed. Default: new lanes.
+        step: The number of steps that these lanes have taken. Default: 0.
     """
     n, stretch = environments(agent, schedule.tasks), schedule.steps_per_task
     period, every = period_of(agent, schedule.tasks) // n, schedule.evaluate_every // n  # in rounds, not steps
@@ -200,14 +208,17 @@ def chunks(
 
 @partial(jax.jit, donate_argnums=0)
 def _with_new_episodes(lanes: Lane, begin: Array) -> Lane:
-    """The lanes, of one environment each, at the start of a task: episodes start anew, and n-step sums end before."""
+    """The lanes (one environment each) at the start of a task, where a new episode begins.
+
+    The last stored step is marked as the end of its episode, so that no n-step sum reaches into the new task.
+    """
     rows = lanes.ring.rows
     ring = Ring(rows.at[:, (begin - 1) % rows.shape[1], -1].set(1.0))
     return lanes._replace(age=jnp.zeros_like(lanes.age), held=jax.tree.map(jnp.zeros_like, lanes.held), ring=ring)
 
 
 class Stage(NamedTuple):
-    """A part of training that is one compiled program.
+    """A part of training, done by one call of a compiled program.
 
     Attributes:
         periods: Number of periods.
@@ -268,7 +279,7 @@ def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
     rated: Rated | tuple[()] = ()
     if chosen.prioritised:
         batch = (chosen.batch,)
-        # before the first update there are no errors: row 0 keeps the priority of a new row
+        # placeholders until there are errors: the first update gives row 0 the priority 1, which every new row has
         rated = Rated(Priorities.empty(len(ring.rows)), jnp.zeros(batch, jnp.int32), jnp.ones(batch))
     nothing = jnp.zeros(features)
     return Lane(
@@ -327,7 +338,7 @@ def advance(
 
 
 def _stored_size(agent: Agent, world: World) -> int:
-    """Numbers of an observation in the replay, with the time inputs of the agent."""
+    """The number of columns of an observation in the replay, which includes the time inputs of the agent."""
     return world.observation_size + agent.time_inputs
 
 
@@ -406,7 +417,7 @@ def _learn(
 
 
 def unscaled_networks(agent: Agent, lanes: Lane, lane: int = 0) -> Any:
-    """Return the acting networks of a lane, in numpy, for inputs and features that are not scaled.
+    """Return the acting networks of a lane, in numpy, for unscaled inputs and unscaled features.
 
     Args:
         agent: The agent.
@@ -433,8 +444,8 @@ def _check_sizes(agent: Agent, world: World, configs: RunConfig, schedule: Sched
         learned, betas = map(np.shape, configs.policies)
         if learned != (*lanes, agent.policies, d) or betas != learned[:-1]:
             raise ValueError(
-                f"policies of configs must have weights {(*lanes, agent.policies, d)} and a beta for each, got "
-                f"{learned} and {betas}"
+                f"policies of configs must have weights of shape {(*lanes, agent.policies, d)} and betas of shape "
+                f"{(*lanes, agent.policies)}, got {learned} and {betas}"
             )
         numbers |= {f"{name} of policies": part for name, part in configs.policies._asdict().items()}
     for name, part in numbers.items():
@@ -452,11 +463,17 @@ def _check_sizes(agent: Agent, world: World, configs: RunConfig, schedule: Sched
             raise ValueError(f"{whose} must have {fits} {what} to fit the world and the configs, got {has}")
     active = agent.for_weights(configs.tasks.weights).active_features
     if agent.law.kind is LawKind.HISTOGRAM and active > agent.active_features:
-        raise ValueError(f"agent must have {active} active_features, as the configs do, got {agent.active_features}")
+        raise ValueError(
+            f"agent must have {active} active_features, the most nonzero weights of a task of the configs, got "
+            f"{agent.active_features}"
+        )
 
 
 def _check(agent: Agent, seen: PeriodStats, bounds: Floats, step: int, length: int) -> None:
-    """Refuse features that are not finite or outside their bounds, negative events, and losses that are not finite."""
+    """Refuse features that are infinite, nan or outside their bounds, negative events, and infinite or nan losses.
+
+    Events are the features listed in the setting `events`.
+    """
     where = f"between steps {step} and {step + length}"
     low, high = np.asarray(seen.phi_min).min(axis=(0, 1)), np.asarray(seen.phi_max).max(axis=(0, 1))
     if not (np.isfinite(low).all() and np.isfinite(high).all()):

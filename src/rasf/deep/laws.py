@@ -1,8 +1,8 @@
 """Distributions of feature returns, as networks represent them: outputs of the networks, scores on tasks, and losses.
 
     Histogram        N probabilities for each of d features, which are assumed independent; one head per feature
-    MeanOnly         the mean psi only, so that only the mean can be scored
-    MeanCovariance   psi, and by a second network the covariance Sigma from the residual recursion
+    MeanOnly         the mean psi and no variance, so that only the neutral risk can be scored
+    MeanCovariance   psi, and by a second network the covariance Sigma, learned by the residual recursion
                      delta delta' + gamma^2 Sigma(s', a'),  delta = phi + gamma psi(s', a') - psi(s, a)
     MeanLowRank      psi and Sigma by two networks, Sigma as a diagonal and factors of low rank (`rasf.deep.low_rank`)
 
@@ -16,7 +16,7 @@ Histograms are learned as in C51, separately for each feature, on fixed atoms wi
     support       z_j = low + j Delta,  [low, high] = [phi_min, phi_max] / (1 - gamma),  Delta = (high - low) / (N - 1)
     projection    m_j = sum_k clip(1 - |clip(phi + gamma z_k) - z_j| / Delta, 0, 1) p_k
 
-The projection keeps the mean while no mass is clipped. The mass of each value is shared by its two neighbouring atoms.
+The projection keeps the mean if no mass is clipped. The mass of each value is shared by its two neighbouring atoms.
 If f is the share of the upper atom, every update increases the variance by Delta^2 f (1 - f). Histograms converge to
 the fixed point of the projected operator, not to the return distribution itself.
 """
@@ -41,7 +41,7 @@ from rasf.transfer import packed_indices, packed_weights
 
 Parts = tuple[Array, ...]  # outputs of every part
 Networks = tuple[Network, ...]  # weights of every part
-RiskOf = Callable[[Array], Risk]  # from beta to a risk
+RiskOf = Callable[[Array], Risk]  # from a beta to a risk
 
 
 class TaskHeads(NamedTuple):
@@ -135,36 +135,36 @@ class Law(Protocol):
     def features(self) -> int: ...
 
     def shapes(self) -> tuple[Heads, ...]:
-        """Return the shape of the outputs of every part."""
+        """Return for every part the shape of its outputs."""
 
     def layers(self, widths: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-        """Return the units of the hidden layers of every part.
+        """Return for every part the units of its hidden layers.
 
         Args:
             widths: The setting `widths`.
         """
 
     def task_shapes(self, task_heads: TaskHeads) -> tuple[Heads, ...]:
-        """Return the shape of the outputs of every part of reduced networks.
+        """Return for every part the shape of its outputs after a reduction by `task_heads`.
 
         Args:
             task_heads: The reduced networks.
         """
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
-        """Reduce networks to the outputs that weights need.
+        """Reduce networks to the outputs that are needed to score with given weights.
 
         Args:
             networks: The networks.
             w: Weights (K, d), one row per policy.
-            active: The largest number of weights in a row that are not zero.
+            active: The largest number of nonzero weights of a policy.
         """
 
     def scores(self, outputs: Parts, task_heads: TaskHeads, risk: Risk) -> Array:
         """Return scores (K, B, A).
 
         Args:
-            outputs: The outputs of `task_heads`.
+            outputs: Outputs of the reduced networks.
             task_heads: The reduced networks.
             risk: The risk, for all policies.
         """
@@ -173,9 +173,9 @@ class Law(Protocol):
         """Return scores (K, B, A), with a separate risk for each policy.
 
         Args:
-            outputs: The outputs of `task_heads`.
+            outputs: Outputs of the reduced networks.
             task_heads: The reduced networks.
-            risk: The class of the risks, which takes beta.
+            risk: A function from a beta to a risk, such as `MeanVariance`.
             beta: The beta (K,) of each policy.
         """
 
@@ -186,7 +186,7 @@ class Law(Protocol):
         """Return mean and variance (K, B, A) of the return; a learned variance may be negative.
 
         Args:
-            outputs: The outputs of `task_heads`.
+            outputs: Outputs of the reduced networks.
             task_heads: The reduced networks.
         """
 
@@ -209,7 +209,7 @@ class Law(Protocol):
         """
 
     def at_time(self, outputs: Parts, share: Array) -> Parts:
-        """Return the outputs for the time left in the episode.
+        """Return the outputs, adjusted to the time left in the episode.
 
         Args:
             outputs: The outputs of the networks.
@@ -283,7 +283,7 @@ class Histogram:
         over_features = jax.vmap(project, in_axes=(1, 0, None, 0), out_axes=(1, 0))
         over_batch = jax.vmap(over_features, in_axes=(1, 0, 0, None), out_axes=(1, 0))
         probs, atoms, (phi, discount, *_) = jax.nn.softmax(following[0]), jnp.array(self.atoms), given
-        if phi.ndim == 3:  # every policy has its own sums of features, so its own projection
+        if phi.ndim == 3:  # every policy has its own sums of features, and so its own projection
             per_policy = jax.vmap(lambda *given: over_batch(*(part[None] for part in given[:1]), *given[1:], atoms))
             target, clipped = per_policy(probs, phi, discount)
             target, clipped = target[:, 0], jnp.mean(clipped, axis=0)
@@ -311,7 +311,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class MeanOnly:
-    """The means of the returns of `features` features, in one head."""
+    """The mean returns of `features` features, in one head."""
 
     kind: ClassVar[LawKind] = LawKind.MEAN
     features: int
@@ -336,7 +336,7 @@ class MeanOnly:
         return self.task_heads(networks, each, max(1, int(np.count_nonzero(w))))
 
     def _folding(self, w: Array) -> tuple[Array, ...]:
-        """Factors (K, numbers, moments) that turn each part's numbers into moments for the weights (K, d)."""
+        """For each part, factors (K, M, 1) that turn its M outputs into mean or variance for the weights w (K, d)."""
         return (w[..., None],)
 
     def scores(self, outputs: Parts, task_heads: TaskHeads, risk: Risk) -> Array:
@@ -374,13 +374,16 @@ class MeanOnly:
         return outputs[0][..., 0, 0]
 
     def _factors(self, units: Array) -> tuple[Array, ...]:
-        """Factors by which the outputs of each part change with the units of the features."""
+        """For each part, factors that turn outputs for scaled features into outputs for features in their own units."""
         return (units,)
 
 
 @dataclass(frozen=True)
 class MeanCovariance(MeanOnly):
-    """The means of the returns of `features` features; and in a second part the covariance, packed as in `transfer`."""
+    """The mean returns of `features` features, and in a second part their covariance.
+
+    The entries of the covariance are in the order of `rasf.transfer.packed_indices`.
+    """
 
     kind: ClassVar[LawKind] = LawKind.MEAN_COVARIANCE
 
@@ -414,11 +417,11 @@ def _length(delta: Array) -> Array:
 
 
 def padded(first: Array, columns: int, rest: float = 1.0) -> Array:
-    """Return numbers for all columns of a layer.
+    """Return one number for each column of a layer, including the columns of padding.
 
     Args:
         first: Numbers for the columns that are used.
-        columns: Number of all columns, including the padding of the layer.
+        columns: Number of all columns.
         rest: The number for the other columns. Default: 1.
     """
     xp = array_namespace(first)
@@ -436,7 +439,7 @@ def support_atoms(bounds: npt.ArrayLike, gamma: float, n: int, *, with_zero: boo
     Args:
         bounds: Bounds (d, 2) of each feature in a step.
         gamma: The discount; with 0, `bounds` are bounds of the sums.
-        n: Atoms of each feature.
+        n: Number of atoms of each feature.
         with_zero: Whether the support must contain 0, because an episode may end at any time. A feature that is always
             0 gets the support [-1, 1]. Default: False.
 
@@ -450,7 +453,7 @@ def support_atoms(bounds: npt.ArrayLike, gamma: float, n: int, *, with_zero: boo
     ends = checks.bounds("bounds of the features", ends.tolist(), len(ends))
     if not 0 <= gamma < 1:
         raise ValueError(f"gamma must be in [0, 1) for a bounded support, got {gamma}")
-    if with_zero:  # divided before linspace, so that libraries have the same bits as those of earlier versions
+    if with_zero:  # divided before linspace, so that atoms have the same bits as in earlier versions
         ends, gamma = ends / (1 - gamma), 0.0
     return np.linspace(ends[:, 0], ends[:, 1], checks.whole("atoms", n, 2), axis=1) / (1 - gamma)
 

@@ -28,7 +28,7 @@ def make_law(
         features: Number d of features.
         atoms: Atoms (d, N) of histograms. Default: none.
         events: Indices of events: rare features that are never negative. Default: none.
-        rank: Rank of the covariance without its diagonal part. Default: the smaller of 2 and d - 1.
+        rank: Rank of the part of the covariance that is not diagonal. Default: the smaller of 2 and d - 1.
         timed: Whether episodes have a time limit. Default: False.
         mean_networks: Number of networks that learn the mean. Default: 2.
     """

@@ -1,12 +1,12 @@
-"""Stacks of K multi-layer perceptrons: axis 0 of every array counts the K networks.
+"""Stacks of K multi-layer perceptrons: axis 0 of every array is over the K networks.
 
     B inputs x (B, n) -> hidden layers -> features of the state h (K, B, m) -> outputs (K, B, A, H, M)
 
-The last layer has H heads of M numbers for each of A actions. The K networks may share the hidden layers; then axis 0
-of the arrays of these layers has length 1.
+The last layer has H heads of M numbers for each of A actions. If the K networks share the hidden layers, axis 0 of the
+arrays of these layers has length 1.
 
-The activation of hidden layers is tanh. The first layer may have sines instead, with learned frequencies and phases. It
-then distinguishes states that are near each other, between which a layer of tanh is almost linear at first.
+The activation of hidden layers is tanh. The first layer may have sines instead, with learned frequencies and phases. A
+layer of sines distinguishes nearby states from the start, whereas a new layer of tanh is almost linear between them.
 
 An observation may be a list of objects, the first of which is the agent. The first layer can then see each object
 together with the agent (`Pairs`), and further layers each object separately (`Each`), with the same weights for all
@@ -14,14 +14,14 @@ objects. The maxima of the outputs over all objects are the inputs of the next l
 effect, and learning about one object applies to all. Objects whose numbers are all zero are empty and ignored. The
 activation of such networks is ReLU, because values change sharply where a collision begins.
 
-Most of the memory that is read holds the last layer's weights (K, m, A, X). There are two ways to compute the outputs
-of one action, and the way with the smaller intermediate result is used:
+The largest part of the memory that is read holds the last layer's weights W (K, m, A, X). There are two ways to compute
+the outputs of one action a, and the way with the smaller intermediate result is used:
 
-    m < X    (h x e_a) . W with weights of shape (m A, X): the one-hot vector enlarges the small side of the matrix
-             product, and neither the outputs of other actions nor their zero gradients are written
-    else     all outputs h . W, from which those of the action are selected
+    m < X    (h x e_a) . W, with W in the shape (m A, X) and the outer product of h and the one-hot vector e_a of the
+             action; neither the outputs of other actions nor their zero gradients are written to memory
+    else     all outputs h . W, from which the outputs of the action are selected
 
-X is H M rounded up to a multiple of eight, because matrix units need aligned rows. The padding is never read.
+X is H M rounded up to a multiple of eight, because matrix units of GPUs need aligned rows. The padding is never read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ALIGNMENT = 8
 
 
 class Layer(NamedTuple):
-    """Weights (K, n, ..) and biases (K, ..)."""
+    """A linear layer of K networks: weights (K, n, ..) and biases (K, ..)."""
 
     weight: Array
     bias: Array
@@ -55,7 +55,7 @@ class Sines(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """A layer on each object of f numbers together with the agent: weights (K, 2 f, m), biases (K, m).
+    """A layer that sees each object together with the agent, f numbers each: weights (K, 2 f, m), biases (K, m).
 
     With weights (K, 2 f + 1, m), the layer also sees the last input of the network, which tells the time left.
     """
@@ -65,7 +65,7 @@ class Pairs(NamedTuple):
 
     @property
     def numbers(self) -> int:
-        """The numbers of an object."""
+        """The number f of numbers that describe an object."""
         return int(self.weight.shape[1]) // 2
 
     @property
@@ -74,7 +74,7 @@ class Pairs(NamedTuple):
         return bool(self.weight.shape[1] % 2)
 
     def listed(self, inputs: int) -> int:
-        """Return how many of the inputs are numbers of objects.
+        """Return how many of the inputs describe objects.
 
         Args:
             inputs: Number of all inputs of the network.
@@ -83,7 +83,7 @@ class Pairs(NamedTuple):
 
 
 class Each(NamedTuple):
-    """A layer on the outputs of the previous layer for each object: weights (K, n, m), biases (K, m)."""
+    """A layer that sees the previous layer's outputs for each object separately: weights (K, n, m), biases (K, m)."""
 
     weight: Array
     bias: Array
@@ -119,8 +119,8 @@ class Sizes(NamedTuple):
         widths: Units of the hidden layers.
         actions: Number of actions.
         shared: Whether all networks share the hidden layers. Default: False.
-        frequency: Standard deviation of the frequencies of a first layer of sines; its phases are uniform. 0 for a
-            layer of tanh. Default: 0.
+        frequency: Standard deviation of the initial frequencies of a first layer of sines, whose initial phases are
+            uniform. 0 for a layer of tanh. Default: 0.
         objects: How many numbers describe an object, if the inputs list objects; else 0. Default: 0.
         timed: Whether the last `TIME_INPUTS` inputs tell the time left. Default: False.
     """
@@ -147,8 +147,8 @@ def init_network(key: Array, sizes: Sizes, shape: Heads, *, separate_heads: bool
         key: A random key of jax.
         sizes: Sizes of the networks.
         shape: Shape of the outputs of an action.
-        separate_heads: Whether Glorot's rule counts each head, with all actions, as a layer of its own. Otherwise all
-            heads are one layer. Default: False.
+        separate_heads: Whether Glorot's rule counts each head, with all actions, as one layer. Otherwise it counts all
+            heads together as one layer. Default: False.
     """
     policies, frequency, layers = sizes.policies, sizes.frequency, (sizes.first, *sizes.widths)
     *hidden_keys, head_key = jax.random.split(key, len(layers))
@@ -200,7 +200,7 @@ def encode(network: Network, x: Array, activation: Callable[[Array], Array] = jn
         Features (K, B, m), or (1, B, m) if the networks share both the hidden layers and the inputs.
     """
     policies, stacks = len(network.heads.weight), len(network.hidden[0].weight)
-    if x.ndim == 3 and stacks < policies:  # separate inputs for networks that share their layers
+    if x.ndim == 3 and stacks < policies:  # networks with shared layers, but separate inputs
         return encode(network, x.reshape(-1, x.shape[-1]), activation)[0].reshape(*x.shape[:2], -1)
     h, layers, usual = jnp.broadcast_to(x, (stacks, *x.shape[-2:])), network.hidden, activation
     if isinstance(layers[0], Pairs):
@@ -211,7 +211,7 @@ def encode(network: Network, x: Array, activation: Callable[[Array], Array] = jn
 
 
 def _largest_of_objects(pairs: Pairs, left: tuple[Hidden, ...], x: Array) -> tuple[Array, tuple[Hidden, ...]]:
-    """Apply the layers on objects to R objects, x (K, B, R f); return maxima (K, B, m) and the other layers."""
+    """Apply the layers for objects to R objects x (K, B, R f); return maxima (K, B, m) and the layers that are left."""
     numbers, listed = pairs.numbers, pairs.listed(x.shape[2])
     objects = x[..., :listed].reshape(*x.shape[:2], listed // numbers, numbers)
     own = _product(objects[:, :, 0], pairs.weight[:, :numbers]) + pairs.bias[:, None]
@@ -225,14 +225,14 @@ def _largest_of_objects(pairs: Pairs, left: tuple[Hidden, ...], x: Array) -> tup
 
 
 def _of_each(objects: Array, weight: Array) -> Array:
-    """Objects (K, B, R, n) times weight (K, n, m)."""
+    """The product (K, B, R, m) of each object's numbers (K, B, R, n) and the weight (K, n, m)."""
     policies, observations, rows, n = objects.shape
     flat = objects.reshape(policies, observations * rows, n)
     return _product(flat, weight).reshape(policies, observations, rows, weight.shape[-1])
 
 
 def _sine(x: Array) -> Array:
-    """The sine within 4e-6, for angles of usual size; jax's own function is several times slower on a CPU."""
+    """The sine, with errors up to 4e-6 for moderate angles; jax's own function is several times slower on a CPU."""
     turns = jnp.round(x * (1 / jnp.pi))
     y = x - turns * jnp.pi
     square, odd = y * y, turns - 2 * jnp.floor(turns * 0.5)
@@ -270,7 +270,7 @@ def read_action(heads: Layer, h: Array, action: Array, shape: Heads) -> Array:
 
 
 def plain_encode(network: Network, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return the features (K, B, m) or (1, B, m) of inputs x (B, n), as `encode`, in numpy."""
+    """Return the same as `encode`, in numpy: features (K, B, m) or (1, B, m) of inputs x (B, n)."""
     h, layers = x, network.hidden
     listed = isinstance(layers[0], Pairs)
     if isinstance(layers[0], Pairs):
@@ -288,7 +288,7 @@ def plain_encode(network: Network, x: npt.NDArray[np.float32]) -> npt.NDArray[np
 def _plain_largest_of_objects(
     pairs: Pairs, left: tuple[Hidden, ...], x: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.float32], tuple[Hidden, ...]]:
-    """`_largest_of_objects` in numpy, of inputs x (B, R f); objects that are empty in all inputs are skipped."""
+    """`_largest_of_objects` in numpy, for inputs x (B, R f). Objects that are empty in all inputs are skipped."""
     numbers, listed = pairs.numbers, pairs.listed(x.shape[1])
     objects = x[:, :listed].reshape(len(x), listed // numbers, numbers)
     present = np.asarray(objects.any(axis=-1))
@@ -312,7 +312,7 @@ def plain_outputs(network: Network, x: npt.NDArray[np.float32], shape: Heads) ->
 
 
 def _read_columns(heads: Layer, h: Array) -> Array:
-    """All columns (K, B, A, X)."""
+    """The outputs (K, B, A, X) of the last layer, with the padding."""
     policies, actions, columns = heads.bias.shape
     if len(h) < policies:  # one product for all networks
         return jnp.einsum("bm,kmax->kbax", h[0], heads.weight) + heads.bias[:, None]
@@ -372,7 +372,7 @@ def _pick(columns: Array, action: Array) -> Array:
 
 
 def _pick_forward(columns: Array, action: Array) -> tuple[Array, tuple[Array, Array]]:
-    # the backward pass uses only the shape of the columns, so their values are not stored
+    # the backward pass uses only the shape of the columns, so the compiler need not store their values
     return _pick(columns, action), (columns, action)
 
 
@@ -388,7 +388,7 @@ _pick.defvjp(_pick_forward, _pick_backward)
 
 @jax.custom_vjp
 def _product(x: Array, weight: Array) -> Array:
-    """x (K, B, n) times weight (K, n, m)."""
+    """The product (K, B, m) of x (K, B, n) and weight (K, n, m)."""
     return jnp.einsum("kbn,knm->kbm", x, weight)
 
 
@@ -397,8 +397,8 @@ def _product_forward(x: Array, weight: Array) -> tuple[Array, tuple[Array, Array
 
 
 def _product_backward(kept: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
-    # Written out so that the gradient has the memory order of the weights. Automatic differentiation transposes it, and
-    # then the optimiser reads in strides and cannot write in place.
+    # Written out so that the gradient has the memory order of the weights. Automatic differentiation would return a
+    # transposed gradient, and the optimiser would have to read it in strides and could not write in place.
     x, weight = kept
     return jnp.einsum("kbm,knm->kbn", slope, weight), jnp.einsum("kbn,kbm->knm", x, slope)
 

@@ -1,8 +1,9 @@
-"""Prioritised replay: rows are drawn with probabilities proportional to their priorities.
+"""Prioritised replay: rows of the replay are drawn with probabilities proportional to their priorities.
 
 The priority of a row is the error of the networks when the row was last drawn. A new row has no error yet, and gets the
-largest priority of the last batch. Important steps may be rare. In minecart-v0, for example, one of two hundred random
-steps finds ore. If these steps are drawn no more often than others, a small network does not fit them.
+largest priority of the last batch. Prioritised replay is for important steps that are rare. In minecart-v0, for
+example, one of two hundred random steps finds ore. If these steps are drawn no more often than others, a small network
+does not fit them.
 
 Priorities are stored in blocks of 64, together with the sum of each block. So drawing a row reads the sums and one
 block instead of all priorities. `Priorities` is for compiled loops, `HostPriorities` for learners that are stepped from
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from rasf.arrays import Array, Floats, Ints
 from rasf.compiled import compiled
 
-_BLOCK = 64
+_BLOCK = 64  # priorities of a block
 _LEAST = 1e-6  # the smallest priority, so that the sum is never zero
 
 
@@ -48,7 +49,7 @@ class Priorities(NamedTuple):
         return self._set(at, jnp.full(at.shape, self.most))
 
     def rate(self, at: Array, errors: Array) -> Priorities:
-        """Return the priorities after those of some rows were set to new errors.
+        """Return the priorities with new errors as the priorities of some rows.
 
         Args:
             at: Indices (n,) of the rows. A row may be listed twice, with the same error.
@@ -77,7 +78,7 @@ class Priorities(NamedTuple):
         return jnp.minimum(block * _BLOCK + offset, size - 1)
 
     def frequency(self, at: Array, size: Array) -> Array:
-        """Return how many times more often than uniformly rows are drawn, (n,).
+        """Return the probability of each row, divided by its probability in uniform sampling, (n,).
 
         Args:
             at: Indices (n,) of the rows.
@@ -89,7 +90,7 @@ class Priorities(NamedTuple):
 class HostPriorities:
     """`Priorities` in numpy, updated in place."""
 
-    STATE = ("_each", "_sums", "_most")  # attributes in a checkpoint
+    STATE = ("_each", "_sums", "_most")  # attributes that a checkpoint stores
 
     def __init__(self, capacity: int) -> None:
         self._each, self._most = np.zeros((-(-capacity // _BLOCK), _BLOCK), np.float32), 1.0
@@ -105,11 +106,11 @@ class HostPriorities:
         _set(self._each, self._sums, at, errors)
 
     def draw(self, shares: npt.NDArray[np.float32], size: int) -> Ints:
-        """Return the indices (n,) of rows that are drawn by priority; arguments as for `Priorities.draw`."""
+        """Return the indices (n,) of rows that are drawn by priority, as `Priorities.draw` does."""
         return np.asarray(_drawn(self._each, self._sums, shares, size))
 
     def frequency(self, at: Ints, size: int) -> Floats:
-        """Return how many times more often than uniformly rows are drawn; arguments as for `Priorities.frequency`."""
+        """Return the frequencies (n,) of rows as `Priorities.frequency` does."""
         return self._each.reshape(-1).take(at) * (size / self._sums.sum())
 
 

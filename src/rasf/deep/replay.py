@@ -3,7 +3,7 @@
     row    obs (n numbers), next_obs (n), phi (d features), action, not_terminated, task (an index), last
 
 `last` is 1 if the episode is over after the step, terminated or truncated. A sample is a window: a step and up to
-n_step - 1 steps that follow it in the same episode, as far as they are in the replay.
+n_step - 1 steps that follow it in the same episode. Steps that are not in the replay are left out.
 
 Steps are stored in rounds. `Ring` is for compiled loops, in which every environment takes one step in every round.
 `HostReplay` is for learners that are stepped from Python, in which some environments may skip a round.
@@ -35,7 +35,7 @@ class Windows(NamedTuple):
         next_obs: (B, n, m).
         not_terminated: (B, n), 0 for steps that terminated the episode; truncation does not count.
         task: Index (B,) of the task that was active in the first step.
-        follows: (B, n), 1 for steps of the window, 0 for steps to be ignored. The first step is always 1.
+        follows: (B, n), 1 for steps of the window, 0 for steps to be ignored; always 1 for the first step.
     """
 
     obs: Array
@@ -48,7 +48,7 @@ class Windows(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Single steps (..): the columns of rows, by name."""
+    """Single steps (..), as the named columns of rows."""
 
     obs: Array
     action: Array
@@ -69,7 +69,7 @@ def pack(steps: Steps, dtype: npt.DTypeLike | None = None) -> Array:
 
     Args:
         steps: Steps (..).
-        dtype: The type of the rows. Default: by type promotion of the columns.
+        dtype: The type of the rows. Default: the common type of the columns.
     """
     xp = array_namespace(steps.obs)
     numbers = (xp.asarray(part)[..., None] for part in (steps.action, steps.not_terminated, steps.task, steps.last))
@@ -81,8 +81,8 @@ def unpack(rows: Array, observation_size: int, next_size: int | None = None) -> 
 
     Args:
         rows: Rows (.., 2 n + d + 4).
-        observation_size: Numbers n of an observation.
-        next_size: Numbers of the next observation. Default: n.
+        observation_size: Size n of an observation.
+        next_size: Size of the next observation. Default: n.
     """
     n = observation_size
     end = 2 * n if next_size is None else n + next_size
@@ -98,7 +98,7 @@ def unpack(rows: Array, observation_size: int, next_size: int | None = None) -> 
 
 
 class Drawn(NamedTuple):
-    """Windows (..) of at most n rows, in the columns of the replay; R is the number of columns.
+    """Windows (..) of at most n rows, with R unnamed columns as in the replay.
 
     Attributes:
         obs: The first observation (.., m).
@@ -111,7 +111,7 @@ class Drawn(NamedTuple):
     follows: Array
 
     def windows(self) -> Windows:
-        """Return the windows with named columns."""
+        """Return the same windows with named columns."""
         rest = unpack(self.rest, 0, self.obs.shape[-1])
         return Windows(
             self.obs, rest.action, rest.phi, rest.next_obs, rest.not_terminated, rest.task[..., 0], self.follows
@@ -153,7 +153,7 @@ class Ring(NamedTuple):
             stored: Number of rows stored so far, including overwritten rows.
             environments: Number E of environments.
             n_step: Maximum number of rows of a window.
-            observation_size: Numbers of an observation.
+            observation_size: Size of an observation.
         """
         ahead = environments * jnp.arange(n_step)
         rest = self.rows[(chosen[:, None] + ahead) % len(self.rows), observation_size:]
@@ -166,13 +166,13 @@ class Ring(NamedTuple):
 class HostReplay:
     """The last `capacity` rows, in host memory that grows as rows are stored.
 
-    For each row, the index of the next row of the same episode is stored, or -1. The oldest rows are overwritten first,
-    so the next row is never older than the row itself.
+    For each row, the index of the next row of the same episode is stored, or -1. The oldest rows are overwritten first.
+    So a row is overwritten before its next row, and the stored index stays valid.
 
     Args:
         capacity: Maximum number of rows.
         environments: Number of environments.
-        observation_size: Numbers of an observation.
+        observation_size: Size of an observation.
         features: Number d of features.
         dtype: The type in which observations are stored. Default: float32.
     """
@@ -186,7 +186,7 @@ class HostReplay:
         dtype: npt.DTypeLike = np.float32,
     ) -> None:
         n, size = observation_size, row_size(observation_size, features)
-        # obs is a separate array, because a window needs it only of the first row, and the other columns of all rows
+        # obs is a separate array: a window needs obs of its first row only, but the other columns of all its rows
         ends = (0, n, size) if dtype == np.float32 else (0, n, 2 * n, size)
         kinds = (dtype, np.float32) if dtype == np.float32 else (dtype, dtype, np.float32)
         self._columns = [slice(*pair) for pair in pairwise(ends)]
@@ -194,7 +194,7 @@ class HostReplay:
             np.empty((0, end - begin), kind) for (begin, end), kind in zip(pairwise(ends), kinds, strict=True)
         ]
         self._following: Ints = np.zeros(0, np.int64)
-        self._latest: Ints = np.full(environments, -1, np.int64)  # the newest row of each running episode
+        self._latest: Ints = np.full(environments, -1, np.int64)  # newest row of each running episode, or -1
         self._capacity, self._stored = capacity, 0
         self._grow(_FIRST_ROWS)
 
@@ -218,13 +218,14 @@ class HostReplay:
         """
         for part, held in zip(self._parts, state["parts"], strict=True):
             if (held.shape[1], held.dtype) != (part.shape[1], part.dtype):
-                raise TypeError(f"state must have {part.dtype} {part.shape[1:]}, got {held.dtype} {held.shape[1:]}")
+                got = f"got {held.dtype} rows of {held.shape[1]}"
+                raise TypeError(f"state must have {part.dtype} rows of {part.shape[1]} numbers, {got}")
         self._parts, self._following = list(state["parts"]), state["following"]
         self._latest, self._stored = state["latest"], state["stored"]
         self._grow(max(len(self._following), _FIRST_ROWS))
 
     def _grow(self, rows: int) -> None:
-        """Make room for `rows` rows, at most for the capacity."""
+        """Make room for `rows` rows in all, or for the capacity if that is less."""
         more = min(rows, self._capacity) - len(self._following)
         self._parts = [np.concatenate([old, np.empty((more, old.shape[1]), old.dtype)]) for old in self._parts]
         self._following = np.concatenate([self._following, np.full(more, -1, np.int64)])
@@ -277,7 +278,10 @@ class HostReplay:
 
 @compiled()
 def _linked(following: Ints, chosen: Ints, n_step: int) -> tuple[Ints, Array]:
-    """Indices (B, n_step) of the rows of windows, and 1 for rows in the window; its last row is repeated, with 0."""
+    """Indices (B, n_step) of the rows of windows, and flags (B, n_step) that are 1 for these rows.
+
+    A window of fewer rows is padded with copies of its last row, for which the flags are 0.
+    """
     at = np.empty((len(chosen), n_step), np.int64)
     follows = np.zeros((len(chosen), n_step), np.float32)
     for i in range(len(chosen)):

@@ -1,9 +1,9 @@
 """Settings of the agents that learn by networks: frozen dataclasses, one for each kind of return distribution.
 
     MeanSettings          sfdqn           the mean of the feature return
-    CovarianceSettings    sfdqn-residual  mean and covariance, the covariance from the residuals
+    CovarianceSettings    sfdqn-residual  mean and covariance; the covariance is learned from residuals of the mean
     HistogramSettings     sfc51, rasfc51  a histogram of every feature
-    MomentSettings        rasfdqn         mean and covariance, the covariance as a diagonal plus a matrix of low rank
+    MomentSettings        rasfdqn         mean and covariance; the covariance is a diagonal plus a matrix of low rank
 
 A setting that has no meaning for a distribution is not a field of its class.
 """
@@ -50,17 +50,18 @@ class NetworkSettings:
         learning_rate: Learning rate of Adam. Default: 1e-3.
         decay: Whether the learning rate decreases linearly, to 2 % at the end of training. Default: False.
         target_period: Updates between copies to the target networks; 0 for no target networks. Default: 1000.
-        average: The weights of the acting networks are averaged over about this many updates; 0 for the last weights.
-            Default: 0.
-        freeze: Share of training, at its end, in which the policies are frozen and only distributions are learned.
+        average: The acting networks are the average of the networks over about this many updates; 0 to act with the
+            networks of the last update. Default: 0.
+        freeze: Share of training, at its end, in which policies are frozen and only their distributions are learned.
             Default: 0.
         epsilon: Probability of a random action. Default: 0.1.
-        exploration: Share of training, at its start, in which epsilon decreases from 1 to its value. Default: 0.
-        epsilon_z: Whether a random action is repeated n times, with probability proportional to 1 / n^2 and n at most
-            1,000 (epsilon-z-greedy exploration, Dabney and others, 2021). Default: False.
-        n_step: The most steps over which features are summed before bootstrapping. Default: 1.
+        exploration: Share of training, at its start, in which the probability of a random action decreases from 1 to
+            epsilon. Default: 0.
+        epsilon_z: Whether a random action is repeated for n steps. n is at most 1,000 and drawn with probability
+            proportional to 1 / n^2 (epsilon-z-greedy exploration, Dabney and others, 2021). Default: False.
+        n_step: Maximum number of steps over which features are summed before bootstrapping. Default: 1.
         warmup: Random steps before the first update, which determine the scale of inputs and features. Default: 0.
-        prioritised: Share of a batch drawn by prioritised replay. Default: 0.
+        prioritised: Share of a batch that is drawn by priority; the rest is drawn uniformly. Default: 0.
         replay: Steps that the replay keeps; 0 keeps all. Default: 0.
         interleaved: Whether tasks are interleaved instead of trained in sequence. Default: False.
     """
@@ -115,12 +116,12 @@ class NetworkSettings:
 
 @dataclass(frozen=True)
 class MeanSettings(NetworkSettings):
-    """Settings of `sfdqn`, which learns the mean of the feature return: those of `NetworkSettings`."""
+    """Settings of `sfdqn`, which learns the mean of the feature return; fields as in `NetworkSettings`."""
 
 
 @dataclass(frozen=True)
 class CovarianceSettings(NetworkSettings):
-    """Settings of `sfdqn-residual`, which learns mean and covariance: those of `NetworkSettings`."""
+    """Settings of `sfdqn-residual`, which learns mean and covariance; fields as in `NetworkSettings`."""
 
     kind: ClassVar[LawKind] = LawKind.MEAN_COVARIANCE
 
@@ -157,7 +158,7 @@ class MomentSettings(NetworkSettings):
             the events that the environment declares.
         averse_episodes: Share of training episodes that act risk-averse, so that the results of averse acting are
             learned from experience. For each such episode, a number from 0 to 2 is drawn, and scores are reduced by
-            this number of standard deviations. Default: 0.5.
+            this number of standard deviations of the return. Default: 0.5.
 
     The defaults differ from the paper's: gamma 0.99, horizon "episode", widths (64, 64), shared, batch 64,
     learning_rate 2e-3, decay, target_period 250, average 1000, freeze 0.2, epsilon 0.05, exploration 0.2, n_step 5,

@@ -2,7 +2,7 @@
 
 The algorithm is that of `rasf.deep.algorithm`. The caller owns the environments and calls
 
-    act       choose actions of n environments, each on its active task
+    act       choose an action for each of n environments, for its active task
     observe   store n steps in the replay, in host memory
     learn     do several updates in one compiled scan, on windows that were sampled before
 
@@ -43,7 +43,7 @@ from rasf.risk.base import check_beta
 from rasf.transfer import gpi, gpi_actions
 
 BaseScores = Callable[[npt.NDArray[np.float32], int], npt.NDArray[Any]]  # obs (n, m), task -> best scores (n, A)
-_TOGETHER = 4  # on a CPU a scan of four updates takes two thirds of the time of four calls; more gain little
+_TOGETHER = 4  # on a CPU, a scan of four updates takes two thirds of the time of four calls; longer scans gain little
 _BLOCK = 256  # rounds or updates whose random numbers are drawn at once
 _Drawn = TypeVar("_Drawn", bound=NamedTuple)
 
@@ -52,7 +52,7 @@ class Learned:
     """Statistics of some updates, which are read from the device only on demand, so that no step waits for the device.
 
     Args:
-        totals: Sums of loss and of clipped mass (2,), for each call of the device.
+        totals: For each call of the compiled updates, the sum of losses, and the sum of clipped mass (2,).
         updates: Number of the updates in these sums.
         by: Number of all updates so far.
     """
@@ -74,7 +74,7 @@ class Learned:
 
     @property
     def clipped(self) -> Floats:
-        """The mean mass (2,) clipped below and above the support."""
+        """The mean probability (2,) that was clipped below and above the support of histograms."""
         return np.sum([clipped for _, clipped in self._totals], axis=0, dtype=float) / self.updates
 
 
@@ -85,9 +85,9 @@ class Pace:
     Args:
         num_envs: Number of environments.
         capacity: Steps that the replay keeps.
-        together: Updates done in one call, a power of two. Default: the largest up to `num_envs`, at least 4.
-        act_every: Updates between copies of the acting networks to numpy. The larger this number, the less often
-            actions wait for updates. Default: 1.
+        together: Updates done in one call, a power of two. Default: the largest power up to `num_envs`, at least 4.
+        act_every: Updates between copies of the acting networks to numpy. With a larger number, actions wait less
+            often for updates. Default: 1.
         dtype: The type of observations in the replay, which must represent them exactly. Default: float32.
     """
 
@@ -116,7 +116,7 @@ class SteppedLearner:
 
     Args:
         agent: The agent.
-        tasks: The tasks for which the agent was created; with `policies`, the tasks of the stream.
+        tasks: The tasks in which experience is collected. Without `policies`, one for each policy of the agent.
         beta: The beta of acting, one for all tasks or (T,) for each. Without `policies`, the policies also learn for
             this beta.
         seed: The seed of all random numbers.
@@ -129,7 +129,7 @@ class SteppedLearner:
         ValueError: Arguments do not fit together, or a number is invalid.
     """
 
-    STATE = (  # attributes to store in a checkpoint between `learn` and `act`; after setting them, call `restored`
+    STATE = (  # attributes that a checkpoint between `learn` and `act` stores; call `restored` after restoring them
         "updates", "active", "_owed", "_learner", "_replay", "_priorities", "_scaling", "_within", "_warm", "_round",
         "_stepped", "_rated", "_held", "_acting", "_acting_at", "_age",
     )  # fmt: skip
@@ -151,11 +151,12 @@ class SteppedLearner:
             check_beta(one)
         if betas.shape not in ((), (n_tasks,)) or (betas.ndim and policies is None):
             raise ValueError(
-                f"beta must be one number, or, with policies, one for each of {n_tasks} tasks, got {beta!r}"
+                f"beta must be one number, or, with policies, one number for each of {n_tasks} tasks, got {beta!r}"
             )
         learned = n_tasks if policies is None else len(policies.weights)
         if learned != agent.policies:
-            raise ValueError(f"tasks must be the {agent.policies} for which the agent was created, got {learned}")
+            name = "tasks" if policies is None else "policies"
+            raise ValueError(f"{name} must be {agent.policies}, as many as the agent has policies, got {learned}")
         self._num_envs = num_envs = pace.num_envs
         if agent.activation is not jnp.tanh:
             raise ValueError("activation must be tanh for environments that are stepped, because networks act in numpy")
@@ -182,13 +183,13 @@ class SteppedLearner:
         self._rated: tuple[Ints, Array] | None = None
         self._acted: tuple[npt.NDArray[np.float32], Ints] | None = None
         self._held = Held.none(num_envs)
-        self._age: Ints = np.zeros(num_envs, np.int64)  # steps of the running episodes
+        self._age: Ints = np.zeros(num_envs, np.int64)  # steps so far of the running episodes
         self._refresh()
 
     @property
     def networks(self) -> Networks:
-        """A copy of the acting networks, in numpy, for inputs and features that are not scaled."""
-        # with a view in place of a copy, updates could not work in place
+        """A copy of the acting networks, in numpy, for unscaled inputs and unscaled features."""
+        # a copy, because a view would keep updates from reusing the memory of the networks
         copy: Networks = jax.tree.map(np.array, self.agent.acting(self._learner))
         return self._scaling.unscaled(self.agent, copy) if self.agent.settings.warmup else copy
 
@@ -201,7 +202,7 @@ class SteppedLearner:
         """Set the active task.
 
         Args:
-            task: The index of the task, one for all environments or (n,) for each.
+            task: The index of the task: one for all environments, or (n,), one for each.
         """
         given, most = np.broadcast_to(np.asarray(task, np.int64), (self._num_envs,)), len(self._weights) - 1
         if given.min() < 0 or given.max() > most:
@@ -226,7 +227,7 @@ class SteppedLearner:
         Args:
             obs: Observations (n, m).
         """
-        seen = np.array(obs, np.float32)  # a copy: environments reuse their arrays
+        seen = np.array(obs, np.float32)  # a copy, because environments reuse their arrays
         wanted = (self._num_envs, self._size - self.agent.time_inputs)
         if seen.shape != wanted:
             raise ValueError(f"obs must have shape {wanted}, got {seen.shape}")
@@ -261,7 +262,7 @@ class SteppedLearner:
         Args:
             obs: The observation (m,).
             task: Index of the task.
-            age: Steps taken in the episode. Default: 0.
+            age: Steps taken so far in the episode. Default: 0.
         """
         seen = self.agent.with_time(np.asarray(obs, np.float32)[None], np.array([age]))
         return int(gpi_actions(self._plain_scores(seen, task))[0])
@@ -283,7 +284,7 @@ class SteppedLearner:
     def _plain_scores(
         self, obs: npt.NDArray[np.float32], task: int, aversion: npt.NDArray[np.float32] | None = None
     ) -> npt.NDArray[Any]:
-        """Scores (K, n, A) at observations (n, m) on a task, in numpy; aversion: (n,), of the running episodes."""
+        """Scores (K, n, A) at observations (n, m) on a task, in numpy, for the `aversion` (n,) of the episodes."""
         (outputs, heads, risk), law = self._plain(obs, task), self.agent.law
         found = np.asarray(law.scores(outputs, heads, risk))
         if aversion is None or not aversion.any():
@@ -315,11 +316,11 @@ class SteppedLearner:
             phi: Features (n, d).
             terminated: Whether the episode terminated (n,).
             valid: Whether the step counts (n,); False for the empty step by which some vector environments reset.
-            truncated: Whether the episode was truncated (n,). It is bootstrapped from `next_obs`, except at the agent's
-                `limit`. Default: False.
+            truncated: Whether the episode was truncated (n,). Targets then bootstrap from `next_obs`, except at the
+                agent's `limit`. Default: False.
 
         Raises:
-            ValueError: There was no `act`, numbers are not finite, or features that are events are negative.
+            ValueError: There was no `act`, numbers are not finite, or an event is negative.
         """
         if self._acted is None:
             raise ValueError("observe must be called once after each act")
@@ -351,10 +352,10 @@ class SteppedLearner:
             self._refresh()
 
     def _check(self, rows: npt.NDArray[np.float32]) -> None:
-        """Refuse rows (n, R) that are not finite, and events that are negative."""
+        """Refuse rows (n, R) that are not finite, and negative values of events."""
         phi, when = replay.unpack(rows, self._size).phi, f"after {self._stepped} steps"
         if np.count_nonzero(np.isfinite(rows)) < rows.size:
-            culprit = "an observation" if np.isfinite(phi).all() else "features"
+            culprit = "an observation that is" if np.isfinite(phi).all() else "features that are"
             raise ValueError(f"the environment gave {culprit} not finite in float32 {when}")
         settings = self.agent.settings
         if isinstance(settings, MomentSettings) and settings.events and len(rows):
@@ -391,13 +392,13 @@ class SteppedLearner:
         return Learned(found, updates, self.updates)
 
     def _update(self, span: int) -> tuple[Array, Array]:
-        """Do `span` updates in one call; the sums of losses and of clipped mass."""
+        """Do `span` updates in one call, and return the sums of losses and of clipped mass."""
         drawn = [self._samples(update) for update in range(self.updates, self.updates + span)]
         bits = np.stack([one.bits for one in drawn])
         size, share = len(self._replay), self.agent.settings.prioritised
         chosen, weight = (bits % np.uint32(size)).astype(np.int64), np.ones(bits.shape, np.float32)
         if self._priorities is not None:
-            if self._rated is not None:  # read only now, so that no step waits for the device
+            if self._rated is not None:  # errors of the last update, read only now so that no step waits for the device
                 self._priorities.rate(self._rated[0].ravel(), np.asarray(self._rated[1]).ravel())
             by_priority = np.stack([one.by_priority for one in drawn]) < share
             shares = np.stack([one.share for one in drawn])
@@ -412,7 +413,7 @@ class SteppedLearner:
         return loss, found.clipped
 
     def _refresh(self) -> None:
-        """Copy the acting networks to numpy."""
+        """Copy the acting networks to numpy, for `act`."""
         self._acting_at, self._acting = self.updates, self.networks
         self._heads = {}
 
@@ -425,7 +426,7 @@ class SteppedLearner:
 
 
 def _by_index(draw: Callable[[Ints], _Drawn]) -> Callable[[int], _Drawn]:
-    """A function from an index to random numbers, which are drawn in blocks and read as numpy arrays."""
+    """A function that returns the random numbers of an index as numpy arrays; they are drawn in blocks."""
 
     @lru_cache(maxsize=1)
     def block(number: int) -> list[_Drawn]:
@@ -442,7 +443,10 @@ def _programs(agent: Agent) -> tuple[Callable[..., Any], Callable[..., Any], Cal
     def update(
         learner: Learner, goal: Goal, scaling: Scaling, within: Within, windows: Drawn, weight: Array
     ) -> tuple[Learner, Array, Losses]:
-        """Do updates on windows (updates, B); the sum of losses, errors (updates, B), and the sum of clipped mass."""
+        """Do updates on windows (updates, B), and return the learner, the sum of losses, and statistics.
+
+        The statistics are errors (updates, B) and the sum of clipped mass.
+        """
 
         def one(learner: Learner, given: tuple[Drawn, Array]) -> tuple[Learner, tuple[Array, Losses]]:
             drawn, own = given

@@ -2,29 +2,31 @@
 
 Work that depends only on the weights w is done once and cached for later observations:
 
-    psi, Sigma    psi . w and w' Sigma w are linear in the last layer, so w is folded into it: one output per action
-                  remains, instead of d or d (d + 1) / 2
-    histograms    N probabilities for each active feature, whose weight is not 0; the other heads are not computed
+    psi, Sigma    psi . w and w' Sigma w are linear in the last layer, so w is folded into this layer: one output per
+                  action remains, instead of d or d (d + 1) / 2
+    histograms    only the heads of active features are computed (features with a nonzero weight), N probabilities each
 
-A batch is scored by one compiled jax program, padded to a power of two. A program is compiled for each number of active
-features, and for histograms for each risk without beta, but not for each w or beta. One observation is scored by folded
-networks in numpy, in a few matrix products: at the paper's size this takes 40 us, less than the dispatch of a compiled
+A batch is padded to a power of two and scored by a compiled jax program. One program is compiled for each number of
+active features. For histograms, there is one for all mean-variance risks, one for all entropic risks, and one for every
+other risk. The programs take w, and beta of these two kinds of risk, as arguments. One observation is scored by folded
+networks in numpy, in a few matrix products. At the paper's size this takes 40 us, less than the dispatch of a compiled
 call, and loops in numba are not faster. Batches and histograms are not scored in numpy, because BLAS distributes large
 matrices to threads that spin: if another process occupies a core, BLAS waits tens of milliseconds.
 
-A distribution of the mean only has no standard deviation, so it supports neutral risk only. Arrays have shape (K, ..),
-as in `rasf.deep.networks`, without the padding of the last layer. Scores in numpy and jax, and in batches of different
-sizes, are equal up to rounding in float32. A file contains these arrays by name, and a description with which they are
-checked:
+If only the mean is learned, there is no standard deviation, so only the neutral risk is supported. Arrays have shape
+(K, ..), as in `rasf.deep.networks`, without the padding of the last layer. Scores in numpy and jax, and in batches of
+different sizes, are equal up to rounding in float32. A file contains these arrays by name, and a description of the
+sizes that they must have:
 
     <part>/hidden/<i>/weight (K, n, m)   .../bias (K, m)       float32, or float16 for half the size
     <part>/heads/weight (K, m, A, X)     .../bias (K, A, X)
     atoms (d, N)                                               float64, of histograms
 
 A layer has n inputs and m units. Hidden layers that all policies share are stored once, with 1 in place of K. A part is
-"histogram", "psi", "psi2" or "Sigma". The number X of outputs per action is d N, d or d (d + 1) / 2. For covariances of
-low rank, X is the number of outputs in `rasf.deep.low_rank`. Older files contain one part "moments" instead of "psi"
-and "Sigma"; its hidden layers are copied to both.
+"histogram", "psi", "Sigma" or, for covariances of low rank, "psi2", a second network of the mean. The number X of
+outputs per action is d N, d or d (d + 1) / 2. For covariances of low rank, X is the number of outputs in
+`rasf.deep.low_rank`. Older files contain one part "moments" instead of "psi" and "Sigma". The hidden layers of
+"moments" are copied to both.
 """
 
 from __future__ import annotations
@@ -68,20 +70,20 @@ from rasf.transfer import gpi_actions
 
 Single = npt.NDArray[np.float32]
 Made = TypeVar("Made")
-RiskForm = Callable[[Array], Risk] | Risk  # a class that takes beta, or a risk; programs are compiled for each
-_KEPT = 8  # cached networks that were reduced for a weighting, in numpy or on the device
-_MOST_NUMBERS = 2**22  # the most outputs of a batch that are computed at once
+RiskForm = Callable[[Array], Risk] | Risk  # mean-variance or entropic: the class, called with beta; else the risk
+_KEPT = 8  # cached objects: networks reduced to the outputs of a weighting, in numpy or on the device
+_MOST_NUMBERS = 2**22  # the most outputs that are computed at once
 _PARTS = {
     LawKind.HISTOGRAM: ("histogram",), LawKind.MEAN: ("psi",), LawKind.MEAN_COVARIANCE: ("psi", "Sigma"),
     LawKind.MEAN_LOW_RANK: ("psi", "psi2", "Sigma"),
 }  # fmt: skip
-# fields of files that are not settings of the same name
+# optional fields of files that `shared_settings` leaves out or returns in another form
 _OF_FILES = ("sines", "events", "limit", "rank", "mean_networks", "spread_widths")
 _PRECISIONS: dict[str, np.dtype[Any]] = {"single": np.dtype(np.float32), "half": np.dtype(np.float16)}
 
 
 class HistogramTask(NamedTuple):
-    """A task for programs of histograms: the network with heads of active features, and their atoms and weights."""
+    """A task for programs of histograms: a network with the heads of active features, and their atoms and weights."""
 
     network: Network
     atoms: Array
@@ -97,8 +99,8 @@ class NetworkPolicies:
         gamma: The discount.
         networks: A stack of K networks for each part of the distribution.
         n_inputs: Number n of inputs.
-        limit: Steps of an episode, at which returns end; the last inputs encode the time left. 0 for continuing
-            returns. Default: 0.
+        limit: Number of steps after which an episode and its return end; the last inputs then encode the time left. 0
+            for continuing returns. Default: 0.
     """
 
     family = Family.NETWORKS
@@ -126,7 +128,7 @@ class NetworkPolicies:
         """Return the settings of the agent, by name, that must be the same for all policies of a library.
 
         Raises:
-            ValueError: The networks are of an earlier version of rasf, and no policies can be added.
+            ValueError: The networks are of an earlier version of rasf, and cannot be extended by policies.
         """
         own: dict[str, Any] = {"atoms": self._atoms} if isinstance(self.law, Histogram) else {}
         if isinstance(self.law, MeanLowRank):
@@ -227,7 +229,7 @@ class NetworkPolicies:
         active, beta = w != 0, _beta(risk)
         heads = self._keep(active.tobytes(), lambda: self._active_heads(active))
         weights = w[active] if active.any() else np.zeros(1)
-        form = risk if beta is None else type(risk)  # beta is an argument
+        form = risk if beta is None else type(risk)  # programs take beta as an argument, in the task
         return HistogramTask(heads.networks[0], heads.atoms[0], weights.astype(np.float32), beta), form
 
     def _active_heads(self, active: Bools) -> TaskHeads:
@@ -256,7 +258,7 @@ class NetworkPolicies:
         return self.law.scores(*self._read(obs, w), risk)
 
     def _read(self, obs: Single, w: Floats, *, only_means: bool = False) -> tuple[Parts, TaskHeads]:
-        """Outputs of the networks folded for the weights w, and the folded networks."""
+        """Outputs of the networks into which the weights w are folded, and these networks."""
         key = w.tobytes()
         folded = self._keep(key, lambda: self.law.plain_heads(self.networks, w.astype(np.float32)))
         shapes = self.law.task_shapes(folded)
@@ -279,11 +281,11 @@ class NetworkPolicies:
 
     @property
     def clock(self) -> Clock | None:
-        """The time inputs, None without a limit."""
+        """The encoding of the time left as inputs, None without a limit."""
         return Clock(self.limit, self.gamma) if self.limit else None
 
     def _keep(self, key: bytes, make: Callable[[], Made]) -> Made:
-        """The cached object of a key, made if it is not there; the oldest entries are removed."""
+        """The cached object of a key. A missing object is made, and the oldest objects are removed."""
         found: Made | None = self._kept.get(key)
         if found is None:
             for oldest in list(self._kept)[: 1 - _KEPT]:  # a list, because another thread may add keys
@@ -314,7 +316,7 @@ class NetworkPolicies:
         } | self._switches()
 
     def _switches(self) -> dict[str, Any]:
-        """Optional fields, written only if they differ from the default, so that older files load."""
+        """Optional fields that differ from their default, which `restore` uses for missing fields, as in old files."""
         first = self.networks[0].hidden[0]
         said = {"sines": isinstance(first, Sines), "shared": len(first.weight) < self.policies}
         events, rank = (self.law.events, self.law.rank) if isinstance(self.law, MeanLowRank) else ((), 0)
@@ -403,13 +405,13 @@ class NetworkPolicies:
 
     @classmethod
     def merge(cls, parts: Sequence[Self]) -> Self:
-        """Return the policies of several sources, concatenated.
+        """Return one object with the policies of several objects, concatenated.
 
         Args:
-            parts: The sources, which must agree in sizes and atoms.
+            parts: The objects, which must agree in sizes and atoms.
 
         Raises:
-            ValueError: `parts` is empty, or the sources do not agree.
+            ValueError: `parts` is empty, or the objects do not agree.
         """
         if not parts:
             raise ValueError("parts must hold networks, got none")
@@ -427,7 +429,7 @@ class NetworkPolicies:
 
 
 def _joined(stacks: Sequence[Network]) -> Network:
-    """One stack of all networks; hidden layers stay shared if those of all stacks are equal."""
+    """One stack of all networks. Shared hidden layers stay shared if they are equal in all stacks."""
     heads = Layer(*(np.concatenate(same) for same in zip(*(one.heads for one in stacks), strict=True)))
     leaves = [jax.tree.leaves(one.hidden) for one in stacks]
     alike = all(
@@ -435,7 +437,7 @@ def _joined(stacks: Sequence[Network]) -> Network:
     )
     if alike and len(leaves[0][0]) == 1:
         return Network(stacks[0].hidden, heads)
-    # layers shared within one stack only are repeated for each of its networks
+    # layers that are shared within a stack but differ between stacks are repeated for each network of the stack
     own = [jax.tree.map(partial(_repeated, len(one.heads.bias)), one.hidden) for one in stacks]
     return Network(jax.tree.map(lambda *same: np.concatenate(same), *own), heads)
 
@@ -445,7 +447,7 @@ def _repeated(n: int, part: Single) -> Single:
 
 
 def _atoms_used(law: Law) -> Single:
-    """Atoms in the precision of the networks; 0 for other distributions."""
+    """Atoms of histograms, in the precision of the networks; 0 for other distributions."""
     return np.array(law.atoms if isinstance(law, Histogram) else 0.0, np.float32)
 
 
@@ -465,7 +467,10 @@ def _padded(obs: Single) -> Single:
 
 
 def _beta(risk: Risk) -> float | None:
-    """The beta of a risk, which is an argument of compiled programs and 0 for the mean; None for other risks."""
+    """The beta of a mean-variance or entropic risk, 0 for the mean; None for other risks.
+
+    Compiled programs take this beta as an argument, so that they are not compiled for each beta.
+    """
     return float(risk.beta) if isinstance(risk, MeanVariance | Entropic) else None
 
 
@@ -524,7 +529,10 @@ def _sizes(description: Mapping[str, object], name: str) -> list[int]:
 
 
 def _in_two_parts(arrays: Arrays, features: int) -> Arrays:
-    """Arrays of two networks, of means and of covariances, from the one network of older files, split by columns."""
+    """Arrays of a network of means and a network of covariances, from older files with one network for both.
+
+    The columns of the heads are split between the two networks, and the hidden layers are copied to both.
+    """
     found: Arrays = {}
     for name, array in arrays.items():
         part, _, place = name.partition("/")
@@ -540,7 +548,10 @@ def _in_two_parts(arrays: Arrays, features: int) -> Arrays:
 def _layout(
     law: Law, policies: int, sizes: Sequence[tuple[int, ...]], actions: int, shared: bool
 ) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the stored arrays, in the order of the networks' leaves; `sizes` are the layers of parts."""
+    """Names and shapes of the stored arrays, in the order in which jax lists the arrays of the networks.
+
+    `sizes` has for each part the number of inputs of the first layer and the units of the hidden layers.
+    """
     layout: dict[str, tuple[int, ...]] = {}
     *of_means, last = _PARTS[law.kind]
     for part, own, heads in zip((*of_means[: len(sizes) - 1], last), sizes, law.shapes(), strict=True):
@@ -575,5 +586,5 @@ def _checked(
 
 
 def _all_finite(array: npt.NDArray[Any]) -> bool:
-    # extremes in place of isfinite, which allocates an array; a nan makes both of them nan
+    # by minimum and maximum, because isfinite of the array allocates a second array; with a nan, both are nan
     return bool(np.isfinite(array.min()) and np.isfinite(array.max()))

@@ -2,8 +2,8 @@
 
 The fused driver trains in worlds written in jax (`rasf.World`) and in their Gymnasium environments without wrappers. It
 trains lanes, which are runs in parallel in one program; a library has one lane. The stepped driver trains in all other
-environments. It also trains in worlds if a base library takes part in exploration, or if there are several
-environments.
+environments. It also trains in worlds if there is a base library, whose policies take part in the choice of actions, or
+if there are several environments.
 
 In each task, the policies of each risk act in an equal share of the steps. Such a share is a *stretch*.
 """
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from rasf.library.greedy import Greedy
 
 _MUCH_CLIPPED = 0.01  # share of the mass of histograms, above which a note is written
-_SHOWN_EVERY = 500  # steps between two reports of progress; in the fused driver at least a target period
-_SHOWN_TIMES = 20  # the fewest reports, also in short runs
-_ACT_EVERY = 32  # updates after which the acting networks are copied
-_LONGEST_TURN = 1_000  # steps of an episode, after which the environment changes to another task
+_SHOWN_EVERY = 500  # steps between reports of progress; the fused driver rounds them down to whole target periods
+_SHOWN_TIMES = 20  # the fewest reports of a run of 1,000 steps or more, by the stepped driver
+_ACT_EVERY = 32  # updates between copies of the acting networks to numpy
+_LONGEST_TURN = 1_000  # steps after which an interleaved environment changes its task within an episode
 _ROUNDING = 1e-5  # relative error of float32 after a few operations
 _EXTRAS = ("loss", "clipped_below", "clipped_above")
 
@@ -67,16 +67,16 @@ def train_networks(
     """Train the policies of a library.
 
     There is a policy for each risk and task, and all policies learn from every transition. Policies for additional
-    tasks learn off-policy only. If training is stopped early, policies are kept for the tasks that were begun, and for
-    the additional tasks. The policies of a base library take part in GPI.
+    tasks learn off-policy and do not act. If training is stopped early, policies are kept for the tasks that were
+    begun, and for the additional tasks. If there is a base library, its policies take part in GPI.
 
     Args:
         training: The tasks, the risks and the environment.
         settings: The settings of the agent.
-        bounds: Bounds (d, 2) of the features in a step, from which the support of histograms is derived. If given,
-            features outside the bounds that the environment declares are refused. Default: none.
-        support: Support (d, 2) of histograms. Default: that of the base library, or derived from `bounds`.
-        once: Indices of features that occur at most once in an episode. The support of such a feature is its bounds in
+        bounds: Bounds (d, 2) of the features in a step, from which the support of histograms is derived. If they are
+            given, steps with features outside the bounds declared by the environment are refused. Default: none.
+        support: Support (d, 2) of histograms. Default: the support of the base library, or derived from `bounds`.
+        once: Indices of features that occur at most once in an episode. The support of their returns is their bounds in
             one step. Default: none.
 
     Returns:
@@ -149,16 +149,16 @@ def _limit(settings: NetworkSettings, env: FeatureVector | WorldAdapter, base: F
 
 
 def _trained_kind(risks: Sequence[Risk]) -> Callable[[Any], Risk]:
-    """The class of the risks, which takes beta; networks learn all risks by one class."""
-    assert all(isinstance(risk, BetaRisk) for risk in risks)  # other risks are refused before
+    """The one class of all risks that are not neutral, called with a beta; it also represents the neutral risk."""
+    assert all(isinstance(risk, BetaRisk) for risk in risks)  # callers have refused other risks
     kinds = {type(risk) for risk in risks if not is_neutral(risk)} or {MeanVariance}
     if len(kinds) > 1:
-        raise ValueError("risk must be of one kind for networks, which learn all risks together, got several")
+        raise ValueError("risk must be of one kind for networks, which learn all risks together, got several kinds")
     return kinds.pop()
 
 
 def _check_rows(objects: int, space: Header) -> None:
-    """Refuse observations that are not rows of `objects` numbers; flat observations are accepted."""
+    """Refuse observations that are neither rows of `objects` numbers nor flat vectors."""
     shape = tuple(space.get("shape", ()))
     if space["kind"] != "box" or not 1 <= len(shape) <= 2:
         raise ValueError(f"objects are for observations that are rows of numbers, got {space['kind']} of shape {shape}")
@@ -179,7 +179,7 @@ def _check_feasible(agent: Agent, transitions: int, observation_size: int, featu
 
 
 def _memory() -> float:
-    """The memory in bytes of the device, or else of this machine."""
+    """The memory of the device in bytes; if unknown, that of this machine; if both are unknown, infinity."""
     counted = jax.devices()[0].memory_stats()
     if counted and "bytes_limit" in counted:
         return float(counted["bytes_limit"])
@@ -192,17 +192,17 @@ def _memory() -> float:
 class _Stream:
     """The stretches of training, in sequence or interleaved, and their statistics so far.
 
-    taken: Steps so far of each stretch.
-    learned: Weights for which policies learn at each risk: the tasks and the additional tasks.
+    taken: Number of steps so far of each stretch.
+    learned: Weights of the tasks and the additional tasks. At each risk, one policy learns for each of them.
     """
 
-    STATE = ("taken", "total", "failures", "extras", "known", "_shown")  # attributes in a checkpoint
+    STATE = ("taken", "total", "failures", "extras", "known", "_shown")  # attributes that a checkpoint stores
 
     def __init__(self, training: Training, interleaved: bool) -> None:
         tasks, further, risks = training.tasks, training.extra_tasks, training.risks
         self.steps, self.interleaved = max(1, training.steps_per_task // len(risks)), interleaved
         self._reports, self._risks = training.reports, len(risks)
-        self.w = np.repeat(tasks, len(risks), axis=0)  # of each stretch: ordered by task, then by risk
+        self.w = np.repeat(tasks, len(risks), axis=0)  # weights of each stretch, ordered by task, then by risk
         self.risks = list(risks) * len(tasks)
         self.tasks = Tasks.of(self.w)
         beta = np.array([risk.beta for risk in risks], np.float32)  # type: ignore[attr-defined]
@@ -213,7 +213,7 @@ class _Stream:
         self.policies = Policies(weights, np.repeat(beta, len(self.learned)))
         self.taken = np.zeros(len(self.w), np.int64)
         self.total, self.failures = np.zeros(len(self.w)), np.full(len(self.w), np.nan)
-        self.extras = np.full((len(self.w), 3), np.nan)  # loss and clipped mass
+        self.extras = np.full((len(self.w), 3), np.nan)  # loss, and mass clipped below and above
         self.known: dict[str, float] = {}  # further statistics of progress, by name
         self._shown = np.zeros(len(self.w), np.int64)  # total steps at the last report of each stretch
 
@@ -223,18 +223,18 @@ class _Stream:
 
     @property
     def share(self) -> float:
-        """The share of training that is done."""
+        """The share of the steps of training that have been taken."""
         return min(1.0, int(self.taken.sum()) / self.all_steps)
 
     @property
     def begun_tasks(self) -> int:
-        """The number of tasks that were begun; all tasks, if they are interleaved."""
+        """The number of tasks that were begun; if tasks are interleaved, the number of all tasks."""
         if self.interleaved:
             return len(self.w) // self._risks
         return -(-int(np.flatnonzero(self.taken).max(initial=0) + 1) // self._risks)
 
     def add(self, active: Ints, rewards: Floats, valid: Bools, failure: Bools | None) -> None:
-        """Count a step of each environment (n,) in its stretch; steps that are not valid are ignored.
+        """Add the steps of n environments to their stretches `active` (n,), unless a step is not `valid`.
 
         `failure` is None as long as the environment reports no failures.
         """
@@ -248,11 +248,11 @@ class _Stream:
                 self.failures[stretch] += failure[i]
 
     def next_turn(self, active: Ints) -> int:
-        """The stretch with the fewest steps; each environment in a stretch, by `active` (n,), counts as one step."""
+        """The stretch with the fewest steps, where each environment now in a stretch (`active`) counts as one step."""
         return int(np.argmin(self.taken + np.bincount(active, minlength=len(self.w))))
 
     def next_shown(self, active: Ints) -> int:
-        """Of the stretches of the environments (n,), the one whose last report is the oldest."""
+        """Of the stretches in which environments are now (`active`), the one whose last report is the oldest."""
         return int(active[np.argmin(self._shown[active])])
 
     def show(self, stretch: int) -> bool:
@@ -264,7 +264,7 @@ class _Stream:
         return self._reports[r](task, *seen, extras, share)
 
     def history(self, r: int, begun: int) -> Arrays:
-        """Statistics of one risk, with an entry for each begun task, and nan for additional tasks, which never act."""
+        """Statistics of risk r: an entry for each begun task, and nan for each additional task, as it never acts."""
         named = {"return": self.total, "failures": self.failures}
         named |= {"loss": self.extras[:, 0], "clipped": self.extras[:, 1:]}
         acted = {name: part[r :: self._risks][:begun] for name, part in named.items()}
@@ -306,7 +306,7 @@ def _train_fused(stream: _Stream, agent: Agent, world: World, training: Training
 class _Lanes:
     """The state of the fused driver."""
 
-    STATE = ("lanes", "step")  # attributes in a checkpoint
+    STATE = ("lanes", "step")  # attributes that a checkpoint stores
 
     def __init__(self, lanes: Lane) -> None:
         self.lanes, self.step = lanes, 0
@@ -317,12 +317,12 @@ class _Turns:
 
     active: The stretch (n,) of each environment.
     in_turn: Steps (n,) of each environment since its last change of stretch.
-    shown: Steps of all environments at the last report of progress.
-    all_taken: Steps of all environments.
-    told: Losses and clipped masses of updates since the last report that were already read from the device.
+    all_taken: Number of steps so far of all environments together.
+    shown: The value of `all_taken` at the last report of progress.
+    told: Losses and clipped masses since the last report, as far as they were already read from the device.
     """
 
-    STATE = ("obs", "active", "in_turn", "shown", "all_taken", "told")  # attributes in a checkpoint
+    STATE = ("obs", "active", "in_turn", "shown", "all_taken", "told")  # attributes that a checkpoint stores
 
     def __init__(self, stream: _Stream, n: int) -> None:
         self.obs: npt.NDArray[Any] = np.zeros(0, np.float32)
@@ -405,7 +405,7 @@ def _train_stepped(
 
 
 def _fused_greedy(agent: Agent, lanes: Lane, env: FeatureVector | WorldAdapter, w: Floats, risk: Risk) -> Greedy:
-    """The greedy policy of the networks of the first lane; the networks are copied at the first call."""
+    """The greedy policy of the networks of the first lane; the networks are copied when it is first used."""
     fetched: list[NetworkPolicies] = []
 
     def policies() -> NetworkPolicies:
@@ -438,7 +438,8 @@ def _stepped_greedy(learner: SteppedLearner, env: FeatureVector, task: int) -> G
 def _greedy(agent: Agent, act: Callable[[Any, int], int], predict: Callable[[Any], tuple[float, float]]) -> Greedy:
     from rasf.library.greedy import Greedy
 
-    known = predict if agent.law.kind is not LawKind.MEAN else None  # a mean without standard deviation is not compared
+    # predictions without a standard deviation are not compared with realised returns
+    known = predict if agent.law.kind is not LawKind.MEAN else None
     return Greedy(act, known, agent.settings.gamma, whole=agent.limit > 0)
 
 
@@ -457,7 +458,7 @@ def _atoms(
     bounds: Floats | None,
     d: int,
 ) -> Floats:
-    """Atoms (d, n) of feature returns; those of a base library, if there is one, so that the two can be merged."""
+    """Atoms (d, n) of feature returns: of the support if given, else of a base library, so that both can be merged."""
     if support is not None:
         return support_atoms(checks.bounds("support", support, d), 0.0, settings.atoms)
     if isinstance(base, NetworkPolicies) and isinstance(base.law, Histogram):

@@ -64,7 +64,7 @@ def compiled_world(env: FeatureVector | WorldAdapter) -> World | None:
     """Return the jax world that an environment wraps without changes, or None.
 
     Args:
-        env: The environment. Its class must declare the world as `compiled_world`.
+        env: The environment. The class of a Gymnasium environment must itself declare the world as `compiled_world`.
     """
     if isinstance(env, WorldAdapter):
         return env.world
@@ -78,5 +78,5 @@ def compiled_world(env: FeatureVector | WorldAdapter) -> World | None:
         return None
     outer = env.environments[0].env
     inner = outer.env if type(outer) is OrderEnforcing else outer
-    # not through wrappers or subclasses, which may change observations or steps
+    # only the class itself counts: wrappers and subclasses may change observations or steps
     return inner.compiled_world if "compiled_world" in vars(type(inner)) else None
