@@ -30,7 +30,7 @@ NEW_TASKS = [[*rewards, 1.0, -2.0] for rewards in product((-1.0, 0.0, 1.0), repe
 
 
 class OnNewTasks(NamedTuple):
-    """Results on the new tasks: returns, failures (27, episodes), and for each cell the share of episodes that visit it."""
+    """Results on the new tasks: returns, failures (27, episodes), and the share of episodes that visit each cell."""
 
     returns: Floats
     failures: Floats

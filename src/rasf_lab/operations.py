@@ -4,7 +4,8 @@ The weights of a task are prices. Prices change often, so a policy is needed for
 
 **Inventory** (`rasf/Inventory-v0`): the stochastic inventory problem of Puterman, Markov Decision Processes (1994),
 section 3.2, with the numbers of the book: room for 3 units, and a demand of 0, 1 or 2 units a month with probabilities
-1/4, 1/2 and 1/4. An order arrives at once. The stock after the order is held for the month. Demand above the stock is lost.
+1/4, 1/2 and 1/4. An order arrives at once. The stock after the order is held for the month. Demand above the stock is
+lost.
 
     features    sold (units), ordered (units), orders (1 in a month with an order), held (units), failure (units of
                 lost demand)
@@ -12,9 +13,9 @@ section 3.2, with the numbers of the book: room for 3 units, and a demand of 0, 
 
 **Machines** (`rasf/Machines-v0`): the maintenance problem of Hillier and Lieberman, Introduction to Operations
 Research, chapter on Markov decision processes, with the numbers of the book. A machine is as good as new, worn a
-little, worn much, or inoperable, and gets worse from week to week. It can be overhauled, after which it is worn a little, or
-replaced; each takes a week of production. Here there are several machines, and one crew, which works on at most one
-machine a week. An inoperable machine loses production until it is replaced.
+little, worn much, or inoperable, and gets worse from week to week. It can be overhauled, after which it is worn a
+little, or replaced; both cost a week of its production. Here there are several machines, and one crew, which works on
+at most one machine a week. An inoperable machine loses production until it is replaced.
 
     features    defects (1 or 3 thousand dollars of defective items a week), overhauls, replacements, lost weeks (of
                 production), and failure (a machine becomes inoperable)

@@ -40,7 +40,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Finding(Reading):
-    """The first and the second reading of a claim. `sample` is the sample size as text, by default of seeds."""
+    """The first and the second reading of a claim. `sample` says how large the sample is, by default in seeds."""
 
     sample: str = ""
     second_reading: Reading | None = None

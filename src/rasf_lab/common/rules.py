@@ -15,8 +15,8 @@ function from a label to numbers of these runs. `claims.toml` has one table for 
                 claim. By default all columns must hold, and one failing column refutes the claim.
     exactly     for tests with columns: the number of columns that must hold; all others must fail
     measured    format string of the report. The name of a value stands for its mean, the name of an interval for
-                estimate and ends, and "seeds" for the number of seeds. verdicts[n] is the verdict of test n; held[n] and
-                refuted[n] are the numbers of columns on which test n holds and fails.
+                estimate and ends, and "seeds" for the number of seeds. verdicts[n] is the verdict of test n; held[n]
+                and refuted[n] are the numbers of columns on which test n holds and fails.
     number      format string of the short form, for a table
     names       replacements for names in braces that only this rule has
     also        rules whose report is appended if their runs exist
@@ -73,7 +73,7 @@ class Told(Interval):
 
 
 class Columns(tuple[Interval, ...]):
-    """One interval for each column, and the columns' `names` or (). A format specification leaves only the estimates."""
+    """One interval for each column, and the columns' `names` or (). A format specification keeps only estimates."""
 
     names: tuple[str, ...] = ()
 
