@@ -62,9 +62,7 @@ _FIELDS = [(kind, names.split()) for kind, names in (*_STATE.items(), *_CONSTANT
 _FORMATS = [f"{len(names)}{kind}" for kind, names in _FIELDS]
 CAR = np.dtype([(name, {"d": np.float64, "q": np.int64}[kind]) for kind, names in _FIELDS for name in names])
 pack = struct.Struct("".join(_FORMATS)).pack  # a car
-unpack = struct.Struct(
-    f"{''.join(_FORMATS[:2])}{struct.calcsize(''.join(_FORMATS[2:]))}x"
-).iter_unpack  # states of cars
+unpack = struct.Struct(f"{''.join(_FORMATS[:2])}{struct.calcsize(''.join(_FORMATS[2:]))}x").iter_unpack  # states
 
 Cars = npt.NDArray[Any]
 
