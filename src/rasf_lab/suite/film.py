@@ -141,7 +141,7 @@ def _report(drives: dict[str, list[Drive]], film: Path) -> Group:
         speed, seconds = (np.mean([getattr(one, part) for one in ours]) for part in ("speed", "steps"))
         table.add_row(name, f"{collisions} of {len(ours)}", f"{speed:.1f}", f"{seconds:.1f}")
     before = (
-        "A library of four policies drives on the highway where it was trained, for a task that it was not trained "
+        "A library of four policies acts on the highway where it was trained, for a task that it was not trained "
         f"for: drive fast, on any lane, and a collision costs {-TASK[2]:g}. It acts at two risks: neutral (the mean of "
         f"the return), and mean-variance with beta {AVERSION:g}.\n"
     )

@@ -1,9 +1,9 @@
 """The driver of a sweep: starts unfinished runs on an engine until every run is finished or has failed.
 
 A job is a group of runs that one worker process executes together. A run fails if it raises an exception or exceeds its
-limits. If a worker is lost (killed, or on a node that disappeared), its job is tried again, up to nine times. Finished
-runs are never executed again. A full disk stops the sweep, because further results could not be saved; starting the
-sweep again continues it.
+limits. If a worker is lost (killed, or on a node that disappeared), its job is tried again, a few times. Finished runs
+are never executed again. A full disk stops the sweep, because further results could not be saved; starting the sweep
+again continues it.
 """
 
 from __future__ import annotations

@@ -153,9 +153,8 @@ def _execute(run: Run, scratch: Path) -> RunResult:
     if run.parameters.get("agent", "auto") == "auto":
         scalars["agent"] = library.agent
     seen = {f"train_{name}": float(library.history[name].mean()) for name in ("return", "failures")}
-    scalars |= {
-        name: mean for name, mean in seen.items() if not math.isnan(mean)
-    }  # nan: the environment marks no failures
+    # the mean of failures is nan if the environment marks none
+    scalars |= {name: mean for name, mean in seen.items() if not math.isnan(mean)}
     if "evaluate" in run.parameters:
         options = _read(run.parameters)
         same = {"env": options["env"], "env_kwargs": options.get("env_kwargs", {})}
