@@ -1,1 +1,1 @@
-"""Experiments with `rasf`: the paper's, a suite of environments, competing methods, sweeps, and their commands."""
+"""Experiments with `rasf`: those of the paper, a suite of environments, rival agents, sweeps, and their commands."""

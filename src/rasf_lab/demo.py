@@ -25,11 +25,12 @@ from rasf_lab.paper.four_room.measures import trap_cells
 WORLD = "rasf/FourRoom-v0"
 TASKS, STEPS, EPISODES = 32, 20_000, 20
 RISKS = {"risk-neutral": rasf.MeanVariance(0.0), "risk-aware": rasf.MeanVariance.from_paper(-2.0)}
-NEW_TASKS = [[*rewards, 1.0, -2.0] for rewards in product((-1.0, 0.0, 1.0), repeat=3)]  # the goal 1, a failure -2
+# weights: of three kinds of objects, 1 for the goal, -2 for a failure
+NEW_TASKS = [[*rewards, 1.0, -2.0] for rewards in product((-1.0, 0.0, 1.0), repeat=3)]
 
 
 class OnNewTasks(NamedTuple):
-    """Results on the new tasks: returns and failures (27, episodes), and each cell's share of episodes with a visit."""
+    """Results on the new tasks: returns, failures (27, episodes), and the share of episodes that visit each cell."""
 
     returns: Floats
     failures: Floats
@@ -81,7 +82,7 @@ def run(seed: int, picture: Path, tick: Callable[[], None]) -> Group:
 
 
 def train_and_meet(seed: int, tick: Callable[[], None]) -> dict[str, OnNewTasks]:
-    """Train policies for both risks, and return the results on the new tasks, by name of the risk."""
+    """Train policies for both risks, and return the results on the new tasks for each name in `RISKS`."""
     risks = list(RISKS.values())
     library = rasf.learn(
         WORLD, agent="rasf-model", tasks=TASKS, risk=risks, steps_per_task=STEPS, seed=seed, callback=lambda _: tick()
@@ -111,7 +112,7 @@ def train_and_meet(seed: int, tick: Callable[[], None]) -> dict[str, OnNewTasks]
 def _draw(outcomes: dict[str, OnNewTasks], seed: int, picture: Path) -> None:
     drawn = drawing.figure(9, 5)
     for axes, (name, outcome) in zip(drawn.subplots(1, 2), outcomes.items(), strict=True):
-        visit_map(axes, 9 * outcome.visits)  # shades are log10(1 + n): a cell visited in every episode is darkest
+        visit_map(axes, 9 * outcome.visits)  # the shade is log10(1 + n), at most 1: n = 9 is darkest
         axes.set_title(f"{name} transfer: fails in {outcome.failures.mean():.1%} of the episodes", fontsize=10)
     drawn.suptitle("Cells visited on 27 new tasks by the same library (red x: traps)", fontweight="bold")
     settings = f"{TASKS} training tasks, {EPISODES} episodes on each new task, seed {seed}"

@@ -1,33 +1,34 @@
 """Three problems of operations research: inventory, maintenance, and buying electricity.
 
-The prices, which are the weights of a task, change from day to day.
+The weights of a task are prices. Prices change often, so a policy is needed for every new price list.
 
 **Inventory** (`rasf/Inventory-v0`): the stochastic inventory problem of Puterman, Markov Decision Processes (1994),
-section 3.2, with its numbers: room for 3 units, demand of 0, 1 or 2 units with probabilities 1/4, 1/2 and 1/4 a month.
-An order arrives at once. The stock after the order is held for the month. Demand above the stock is lost.
+section 3.2, with the numbers of the book: room for 3 units, and a demand of 0, 1 or 2 units a month with probabilities
+1/4, 1/2 and 1/4. An order arrives at once. The stock after the order is held for the month. Demand above the stock is
+lost.
 
     features    sold (units), ordered (units), orders (1 in a month with an order), held (units), failure (units of
                 lost demand)
-    book's w    8, -2, -4, -1, 0
+    w           8, -2, -4, -1, 0 in the book
 
 **Machines** (`rasf/Machines-v0`): the maintenance problem of Hillier and Lieberman, Introduction to Operations
-Research, chapter on Markov decision processes, with its numbers. A machine is as good as new, worn a little, worn
-much, or inoperable, and gets worse from week to week. It can be overhauled, after which it is worn a little, or
-replaced; each takes a week of production. Here there are several machines, and one crew, which works on at most one
-machine a week. An inoperable machine loses production until it is replaced.
+Research, chapter on Markov decision processes, with the numbers of the book. A machine is as good as new, worn a
+little, worn much, or inoperable, and gets worse from week to week. It can be overhauled, after which it is worn a
+little, or replaced; both cost a week of its production. Here there are several machines, and one crew, which works on
+at most one machine a week. An inoperable machine loses production until it is replaced.
 
     features    defects (1 or 3 thousand dollars of defective items a week), overhauls, replacements, lost weeks (of
                 production), and failure (a machine becomes inoperable)
-    book's w    -1, -2, -4, -2, 0 (thousand dollars)
+    w           -1, -2, -4, -2, 0 in the book (thousand dollars)
 
 **Power** (`rasf/Power-v0`): a unit of electricity is needed every hour. It comes from a contract at a fixed price, from
-the spot market, or from a battery. A second unit can be bought to charge the battery. The market is calm or tense, and
-keeps its regime for ten hours on average. The mean spot price is the same in both regimes; its standard deviation is
-five times as large in the tense regime. Spot prices are often modelled by regimes of different volatility (R. Weron,
-Modeling and Forecasting Electricity Loads and Prices, 2006). The numbers are ours: with equal means, only the variance
-distinguishes the regimes.
+the spot market, or from a battery. A second unit can be bought to charge the battery. The market has two regimes, calm
+and tense, and stays in a regime for ten hours on average. The mean spot price is the same in both regimes; its standard
+deviation is five times as large in the tense regime. Spot prices are often modelled by regimes of different volatility
+(R. Weron, Modeling and Forecasting Electricity Loads and Prices, 2006). The numbers here are not from that book: the
+mean prices are equal so that only the variance distinguishes the regimes.
 
-    features    contract (units), spot (price paid there), wear (units drawn from the battery)
+    features    contract (units), spot (money paid on the spot market), wear (units drawn from the battery)
     w           -0.9, -1, -0.05
 
 `inventory()`, `machines()` and `power()` return the exact models, so the optimum of every weighting can be computed.
@@ -52,8 +53,9 @@ INVENTORY_WEIGHTS = (8.0, -2.0, -4.0, -1.0, 0.0)
 MACHINES_WEIGHTS = (-1.0, -2.0, -4.0, -2.0, 0.0)
 POWER_WEIGHTS = (-0.9, -1.0, -0.05)
 _DEMAND = (0.25, 0.5, 0.25)
-_WEAR = np.array([[0, 14, 1, 1], [0, 12, 2, 2], [0, 0, 8, 8], [0, 0, 0, 16]]) / 16  # a week without maintenance
-_DEFECTS = (0.0, 1.0, 3.0, 0.0)  # thousand dollars a week
+# for each wear (row), the probabilities of the wear a week later (column) without maintenance
+_WEAR = np.array([[0, 14, 1, 1], [0, 12, 2, 2], [0, 0, 8, 8], [0, 0, 0, 16]]) / 16
+_DEFECTS = (0.0, 1.0, 3.0, 0.0)  # for each wear, thousand dollars a week
 _NEW, _WORN, _INOPERABLE = 0, 1, 3
 _LEAVE, _OVERHAUL, _REPLACE = 0, 1, 2
 _SPOT = (  # prices and their probabilities, in a calm and in a tense market; the mean is 0.8 in both
@@ -136,12 +138,12 @@ def _machine(wear: int, done: int) -> list[tuple[int, float, Floats]]:
 def power(capacity: int = 3, gamma: float = 0.95) -> FiniteMDP:
     """Return the model of the electricity purchase.
 
-    Actions 0, 1 and 2 get one unit: by contract, at the spot price, and from the battery. Actions 3 and 4 get two
-    units, by contract and at the spot price, and store one of them. With an empty battery action 2 buys by contract.
+    Actions 0, 1 and 2 get one unit: by contract, on the spot market, and from the battery. Actions 3 and 4 get two
+    units, by contract and on the spot market, and store one of them. With an empty battery action 2 buys by contract.
     With a full battery actions 3 and 4 buy one unit only.
 
-    A state is the market, the units stored, and the spot price paid in the last step. This price has no effect on later
-    steps. It is part of the state so that phi is a function of the transition.
+    A state is the regime of the market, the units stored, and the spot price paid in the last step. This price has no
+    effect on later steps. It is part of the state so that phi is a function of the transition.
 
     Args:
         capacity: the units that the battery holds. Default: 3.

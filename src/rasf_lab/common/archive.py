@@ -1,12 +1,13 @@
-"""Archives of finished runs: a numpy file for an experiment, `EXPERIMENT.npz`, with the arrays that its summary reads.
+"""Archives of finished runs: for each experiment a numpy file, `EXPERIMENT.npz`, with the arrays that its result needs.
 
-Runs whose arrays have the same names, shapes and types are a group. The member `GROUP/NAME` holds one array of all runs
-in the group, stacked on axis 0; `shared/NAME` is an array of the whole experiment. `index.json` lists the runs of each
-group in the same order, with scalars and provenance.
+Runs whose arrays have the same names, shapes and types form a group. The member `GROUP/NAME` holds one array of all
+runs in the group, stacked on axis 0; `shared/NAME` is an array of the whole experiment. `index.json` lists the runs of
+each group in the same order, with scalars and provenance.
 
 Members are compressed by LZMA. An array is stored plainly or as byte planes (the first byte of every number, then the
-second byte of every number, and so on), whichever is smaller. Byte planes are smaller for numbers of similar size.
-`index.json` has the dtypes of arrays in byte planes. The same runs give the same bytes.
+second byte of every number, and so on), whichever is smaller. Byte planes are smaller for numbers of similar size,
+because their first bytes are alike. `index.json` has the dtypes of the arrays that are stored as byte planes. The same
+runs give a file of the same bytes.
 """
 
 from __future__ import annotations

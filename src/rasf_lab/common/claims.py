@@ -16,7 +16,7 @@ _WITHOUT_RUNS: Numbers = {"verdict": NOT_MEASURED, "measured": "", "seeds": 0, "
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim: its place and wording in the paper, the metric, and the rule that decides; see claims.toml."""
+    """One claim: its place and wording in the paper, the metric, and the rule that decides (texts of claims.toml)."""
 
     id: str
     where: str
@@ -59,8 +59,8 @@ def table(results: Mapping[str, Result]) -> list[Numbers]:
         results: the results, by experiment.
 
     Returns:
-        The texts of every claim, with verdict, measured, number, seeds, sample and second_reading. The verdict of a
-        claim without a finding is "not measured".
+        For each claim, its texts and the fields of its finding (`Finding`). The verdict of a claim without a finding
+        is "not measured".
     """
     rows = []
     for claim in CLAIMS:

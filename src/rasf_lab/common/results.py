@@ -30,7 +30,7 @@ _ARRAYS = ".arrays"
 
 @dataclass(frozen=True)
 class Reading:
-    """The verdict of our runs by one reading of a claim. `number` is a short form of `measured`, for a table."""
+    """The verdict of our runs on a claim, by one reading. `number` is a short form of `measured`, for a table."""
 
     verdict: Verdict
     measured: str
@@ -40,7 +40,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Finding(Reading):
-    """The first and the second reading of a claim. `sample` names what was sampled. Default: the number of seeds."""
+    """The first and the second reading of a claim. `sample` says how large the sample is, by default in seeds."""
 
     sample: str = ""
     second_reading: Reading | None = None
@@ -82,7 +82,7 @@ def load(path: Path, with_arrays: bool = False) -> Result:
         with_arrays: also read the file of large arrays, if there is one. Default: False.
 
     Raises:
-        ValueError: the file is not a result of `Result.save`.
+        ValueError: the file was not written by `Result.save`.
     """
     try:
         given = json.loads(path.read_text())

@@ -1,27 +1,27 @@
 """Rules of claims as data: the measured values, intervals of them, and tests of the intervals.
 
-A label names the runs that differ only in the seed, such as "rasfc51 -3". A measure is a function from a label to
-numbers of these runs. `claims.toml` has one table for each rule:
+A label, such as "rasfc51 -3" (algorithm and beta), names all runs that differ only in the seed. A measure is a
+function from a label to numbers of these runs. `claims.toml` has one table for each rule:
 
-    values      by name, "MEASURE of LABEL": numbers (seeds,) or (seeds, columns) of the runs of a label. A label may
-                end in alternatives, "rasfc51 0|-1|-2", each of which gives a column. Names in braces, such as {noise},
-                are replaced first.
-    intervals   by name, an expression of the values. An expression with a division is evaluated on means over seeds,
-                any other seed by seed. "slope(x)" is the slope over the columns. "x > y" is the probability of
-                improvement.
+    values      for each name a text "MEASURE of LABEL": numbers (seeds,) or (seeds, columns) of the label's runs. A
+                label may end in alternatives, "rasfc51 0|-1|-2", each of which gives a column. Names in braces, such as
+                {noise}, are replaced first.
+    intervals   for each name an expression of the values. An expression with a division is evaluated on means over
+                seeds, every other expression seed by seed. "slope(x)" is the least-squares slope over the columns.
+                "x > y" is the probability that a run of x beats a run of y.
     holds       tests of intervals, all of which must hold: "gap > 0", "ratio < 1.1", "0.15 <= drop <= 0.35"
     told        tests that are reported but do not count for the verdict
     enough, refuted_by   for tests with columns: how many columns must hold, and how many failing columns refute the
                 claim. By default all columns must hold, and one failing column refutes the claim.
     exactly     for tests with columns: the number of columns that must hold; all others must fail
     measured    format string of the report. The name of a value stands for its mean, the name of an interval for
-                estimate and ends, and seeds for the number of seeds. verdicts[n] is the verdict of test n; held[n] and
-                refuted[n] are the numbers of columns on which test n holds and fails.
+                estimate and ends, and "seeds" for the number of seeds. verdicts[n] is the verdict of test n; held[n]
+                and refuted[n] are the numbers of columns on which test n holds and fails.
     number      format string of the short form, for a table
     names       replacements for names in braces that only this rule has
     also        rules whose report is appended if their runs exist
 
-Intervals are paired by seed, over the seeds that all runs of a rule have.
+Intervals use only the seeds that all labels of a rule have, and compare values of the same seed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Runs(Protocol):
         """The arrays by label and name."""
 
     def of_common_seeds(self, *names: str) -> Self:
-        """Return the runs with these labels reduced to the seeds that all of them have."""
+        """Return the runs with these labels, restricted to the seeds that all these labels have."""
 
     def seeds(self, name: str) -> int:
         """Return the number of seeds of a label."""
@@ -66,14 +66,14 @@ Measure = Callable[[AnyRuns, str], Floats]
 
 
 class Told(Interval):
-    """An interval. A format applies to each of its three numbers."""
+    """An interval. A format specification applies to its estimate and to both ends."""
 
     def __format__(self, spec: str) -> str:
         return "{} [{}, {}]".format(*(format(number, spec) for number in self)) if spec else str(self)
 
 
 class Columns(tuple[Interval, ...]):
-    """One interval for each column, and `names` of the columns or (). A format applies to the estimates."""
+    """One interval for each column, and the columns' `names` or (). A format specification keeps only estimates."""
 
     names: tuple[str, ...] = ()
 
@@ -90,7 +90,7 @@ class Columns(tuple[Interval, ...]):
 
 
 class Means(tuple[float, ...]):
-    """One mean for each column. A format applies to each mean."""
+    """One mean for each column. A format specification applies to each mean."""
 
     def __format__(self, spec: str) -> str:
         return ", ".join(format(one, spec) for one in self)
@@ -108,7 +108,7 @@ class Means(tuple[float, ...]):
 
 @dataclass(frozen=True)
 class ClaimRule:
-    """The rule of a claim by one reading. The module's header describes the fields."""
+    """The rule for one reading of a claim. The module's header describes the fields."""
 
     values: Mapping[str, str]
     intervals: Mapping[str, str]
@@ -127,7 +127,7 @@ class ClaimRule:
         return any(f"{{{name}}}" in value for value in self.values.values())
 
     def quantities(self, **names: str) -> dict[str, tuple[str, list[str]]]:
-        """Return the measure and the labels of every value.
+        """Return for each name of a value its measure and its labels.
 
         Args:
             **names: replacements for names in braces.
@@ -162,7 +162,7 @@ class ClaimRule:
         columns: dict[str, tuple[str, ...]] = {}
         for key, (measure, each) in self.quantities(**names).items():
             found = [measures[measure](common, label) for label in each]
-            values[key] = np.stack(found) if len(found) > 1 else found[0].T  # seeds are the last axis here
+            values[key] = np.stack(found) if len(found) > 1 else found[0].T  # from here on, seeds are the last axis
             columns[key] = tuple(label.rpartition(" ")[2] for label in each) if len(each) > 1 else ()
         means: dict[str, float | Means] = {
             key: Means(value.mean(axis=1).tolist()) if value.ndim > 1 else float(value.mean())

@@ -28,8 +28,8 @@ def run_all(
         folder: the folder of the sweep.
         tick: called once for each run. If many runs form one job, the calls are spread over the progress of the job.
         gpus: GPUs to use, one process on each. Default: none, one process on each core.
-        already_ticked: the number of runs for which an earlier call has ticked. Default: 0.
-        only: the runs to execute. Default: all of the sweep.
+        already_ticked: for how many runs an earlier call of this function has called `tick`. Default: 0.
+        only: the runs to execute. Default: all runs of the sweep.
 
     Raises:
         ValueError: a run failed. The finished runs are kept.
@@ -64,7 +64,7 @@ def with_defaults(run: type, parameters: Mapping[str, Parameter]) -> dict[str, A
 
     Args:
         run: the dataclass.
-        parameters: values by field.
+        parameters: values by name of the field.
 
     Raises:
         ValueError: a parameter is not a field, or a field without a default is missing.

@@ -5,8 +5,8 @@ lengths behind the ego. With `see_behind` vehicles further behind are visible to
 objects have the smallest |distance along the ego's lane|. Each feature with a range is mapped to [-1, 1] and clipped;
 rows without an object are 0.
 
-cos_d and sin_d are the direction from a car to the end of its route, 0 without a route. For cars other than the ego
-they are 0 unless `intentions` is set (highway-env's observe_intentions).
+The features cos_d and sin_d are the direction from a car to the end of its route, or 0 without a route. For cars other
+than the ego they are 0 unless `intentions` is set (highway-env's observe_intentions).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _X, _VY, _COS_D = (FEATURES.index(name) for name in ("x", "vy", "cos_d"))
 
 
 class View(NamedTuple):
-    """Settings of the observation, those of highway-env's KinematicObservation."""
+    """Settings of the observation, as in highway-env's KinematicObservation."""
 
     features: Ints  # (F,) indices into FEATURES
     ranges: Floats  # (F, 2), nan for features that are not scaled
@@ -42,7 +42,7 @@ class View(NamedTuple):
 
 @compiled(_nrt=False)
 def destination(network: RoadMap, routes: Ints, car: Any) -> tuple[float, float]:
-    """Return the direction (cos, sin) from a car to the end of its route, 0 without a route."""
+    """Return the direction (cos, sin) from a car to the end of its route, (0, 0) without a route."""
     if car.kind == OBSTACLE or car.route == car.route_end:
         return 0.0, 0.0
     road, wanted = routes[car.route_end - 1]
@@ -55,7 +55,7 @@ def destination(network: RoadMap, routes: Ints, car: Any) -> tuple[float, float]
 
 @compiled(_nrt=False)
 def feature(car: Any, number: int) -> float:
-    """Return feature `number` (an index into FEATURES before cos_d) of an object, not relative to the ego."""
+    """Return the feature FEATURES[number] of an object, not relative to the ego; cos_d and sin_d are not supported."""
     if number == 0:
         return 1.0
     if number == 1:

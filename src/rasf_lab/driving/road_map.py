@@ -1,14 +1,16 @@
 """A road network as arrays: lanes that are straight, sine-shaped or arcs, and the connections between them.
 
-A lane has its own coordinates: s along it, r across it. With start p, direction u and its normal n, a point p' has
+A lane has its own coordinates: s along it, r across it. With the lane's start p, its direction u and the normal n of u,
+a point p' has the coordinates
 
     straight    s = (p' - p) . u                              r = (p' - p) . n
     sine        s = (p' - p) . u                              r = (p' - p) . n - amplitude * sin(pulsation * s + phase)
-    arc         s = +-(angle from the start) * radius         r = +-(radius - distance from the centre)
+    arc         s = +-(angle from the start) * radius         r = +-(radius - distance from the centre),
+                                                              where the sign is the sense of rotation
 
 Lanes are numbered in the order of highway-env's graph (from, to, id), so the lanes of a road are consecutive, and so
 are the roads that leave a node. A vehicle is on the lane with the smallest distance: |r|, plus the length by which s
-exceeds [0, length], plus the angle between the headings.
+exceeds [0, length], plus the angle between the headings of vehicle and lane.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ def local(lane: Lane, x: float, y: float) -> tuple[float, float]:
     dx, dy = x - lane.x, y - lane.y
     if lane.kind == ARC:
         angle = wrap(math.atan2(dy, dx) - lane.phase)
-        # adding and subtracting the phase rounds as highway-env does
+        # only for rounding: highway-env adds the phase and subtracts it again
         angle = (lane.phase + angle) - lane.phase
         return lane.sign * angle * lane.radius, lane.sign * (lane.radius - math.sqrt(dx * dx + dy * dy))
     s, r = dx * lane.ux + dy * lane.uy, dx * lane.nx + dy * lane.ny
@@ -74,7 +76,7 @@ def local(lane: Lane, x: float, y: float) -> tuple[float, float]:
 
 @compiled(_nrt=False)
 def point(lane: Lane, s: float) -> tuple[float, float]:
-    """Return the point (x, y) on the lane's middle."""
+    """Return the point (x, y) on the middle of the lane at coordinate s."""
     if lane.kind == ARC:
         angle = lane.sign * s / lane.radius + lane.phase
         return lane.x + lane.radius * math.cos(angle), lane.y + lane.radius * math.sin(angle)
@@ -84,7 +86,7 @@ def point(lane: Lane, s: float) -> tuple[float, float]:
 
 @compiled(_nrt=False)
 def heading_at(lane: Lane, s: float) -> float:
-    """Return the heading of the lane's middle."""
+    """Return the heading of the lane at coordinate s."""
     if lane.kind == ARC:
         return lane.sign * s / lane.radius + lane.phase + math.pi / 2 * lane.sign
     if lane.kind == SINE:
@@ -95,13 +97,13 @@ def heading_at(lane: Lane, s: float) -> float:
 
 @compiled(_nrt=False)
 def distance(lane: Lane, s: float, r: float) -> float:
-    """Return the distance of a point from the lane, without the angle between headings."""
+    """Return the distance from a lane to the point (s, r), without the angle between headings."""
     return abs(r) + max(s - lane.length, 0.0) + max(0.0 - s, 0.0)
 
 
 @compiled(_nrt=False)
 def on_lane(lane: Lane, s: float, r: float, width_margin: float) -> bool:
-    """Return whether (s, r) is on the lane, or less than a vehicle's length before or behind it."""
+    """Return whether (s, r) is on the lane, widened by `width_margin` and longer by a vehicle's length at both ends."""
     return abs(r) <= lane.width / 2 + width_margin and -lane.margin <= s < lane.length + lane.margin
 
 
@@ -138,7 +140,7 @@ def locate(
 
 
 class MappedNetwork:
-    """The arrays of a highway-env network; `numbers` maps its lane indices (from, to, id) to lane numbers."""
+    """The arrays of a highway-env network; `numbers` maps highway-env's lane indices (from, to, id) to lane numbers."""
 
     def __init__(self, network: Any) -> None:
         self.network, graph = network, network.graph
@@ -179,7 +181,7 @@ class MappedNetwork:
         return self.indices[locate(self.arrays.lanes, x, y, float(heading), *self._coordinates)]
 
     def _linked(self, network: Any, index: tuple[str, str, int]) -> list[tuple[int, float]]:
-        """The lane, its successors and its predecessors with offsets, in the order in which neighbours are searched."""
+        """Return the lane, its successors and predecessors, with offsets, in the order of the search for neighbours."""
         start, end, i = index
 
         def same(a: str, b: str) -> tuple[str, str, int]:

@@ -10,8 +10,8 @@ here: features that are costs are positive and need negative weights. An action 
 compiled (`CompiledTraffic`) and agrees with highway-env's step for step. The extra `suite` installs the requirements.
 
 highway-env's intersection changes constants of the driver class, and so the drivers on all roads in the process. Here
-each reset of another road restores the constants. Only while an episode at the intersection runs at the same time,
-another road may have the intersection's drivers.
+each reset of another road restores the constants. If an intersection is reset while an episode runs on another road,
+the rest of that episode has the intersection's drivers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rasf.checks import one_of
 
 
 class Road(NamedTuple):
-    """An environment, and for each feature: our name, highway-env's name, bounds in a step, and sign of the weight."""
+    """An environment, and for each feature: its name here and in highway-env, bounds in a step, sign of the weight."""
 
     env: str
     features: tuple[tuple[str, str, tuple[float, float], int], ...]
@@ -65,9 +65,9 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
 
     Args:
         road: "highway" (the default), "merge", "roundabout" or "intersection".
-        config: settings of highway-env's environment, such as {"vehicles_count": 10}; its defaults if None.
+        config: settings of highway-env's environment, such as {"vehicles_count": 10}. Default: None, no changes.
         render_mode: None (the default), "human" or "rgb_array".
-        compiled: whether the traffic is compiled, True by default; False runs highway-env's own, for comparison.
+        compiled: whether the traffic is compiled, True by default; False runs highway-env's code, for comparison.
 
     Raises:
         ValueError: the road is unknown, or highway-env or MO-Gymnasium is not installed.
@@ -117,7 +117,7 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
         rewards = info["rewards"]
         phi = np.array([rewards[name] for name in self._names], np.float64) * float(rewards.get("on_road_reward", 1.0))
         crashed = bool(info["crashed"])
-        phi[-1] = crashed  # also if the collision pushed the car off the road
+        phi[-1] = crashed  # also if the collision pushed the car off the road, where phi is 0
         return obs, phi, bool(terminated), bool(truncated), info | {"failure": crashed}
 
     def render(self) -> Any:
@@ -128,7 +128,7 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
 
 
 def _made(env: str, config: dict[str, Any] | None, render_mode: str | None, compiled: bool) -> gymnasium.Env[Any, Any]:
-    # no sound; SDL_VIDEODRIVER stays as it is, because highway-env draws nothing if it is "dummy"
+    # switch sound off; SDL_VIDEODRIVER is not set, because highway-env draws nothing if it is "dummy"
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
     try:
         import highway_env  # noqa: F401  (registers its ids)
@@ -138,6 +138,6 @@ def _made(env: str, config: dict[str, Any] | None, render_mode: str | None, comp
     except ImportError as error:
         raise ValueError(f"driving needs highway-env and MO-Gymnasium: pip install 'rasf[suite]' ({error})") from None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings about spaces in single precision and newer versions
+        warnings.simplefilter("ignore")  # about spaces in single precision, and about newer versions of ids
         made = gymnasium.make(env, render_mode=render_mode, disable_env_checker=True, config=config)
     return CompiledTraffic(made) if compiled else made

@@ -1,8 +1,8 @@
 """Faster resets of highway-env: the road network is kept, and vehicles of a highway are placed by stored positions.
 
 highway-env rebuilds its roads in each episode, although they depend only on the settings. For each new vehicle of a
-highway it computes the positions of all earlier ones again. Here random numbers are drawn in the same order, so each
-seed gives the same scene.
+highway it computes the positions of all earlier vehicles again. Here both are stored. Random numbers are drawn in
+highway-env's order, so each seed gives the same traffic.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def has_warm_up(base: Any) -> bool:
 
 @contextlib.contextmanager
 def frames_at_once(base: Any, run: Callable[[int, float], None]) -> Iterator[None]:
-    """Delay the road's frames, and run them by one call `run(frames, dt)` before each new vehicle and at the end."""
+    """Collect the road's frames, and simulate them by `run(frames, dt)` before each new vehicle and at the end."""
     road, spawn = base.road, base._spawn_vehicle
     waiting: list[float] = []
 

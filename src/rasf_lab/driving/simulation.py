@@ -1,9 +1,9 @@
 """`drive`: several frames of traffic in one compiled call. Vehicles act, give way, move and collide.
 
-The right of way is that of highway-env's regulated roads. It is checked at intervals. Each vehicle is predicted to
-continue at its speed along its route. If two vehicles, lengthened and narrowed, are predicted to meet within three
-seconds, the vehicle on the lane of lower priority stops; if both priorities are equal, the vehicle behind stops. A
-stopped vehicle drives on after a number of checks.
+The right of way is that of highway-env's regulated roads. It is checked at intervals. A check predicts the positions of
+all vehicles in the next three seconds, at constant speed along their routes. If two vehicles are predicted to touch
+(each taken as longer and narrower than it is), the vehicle on the lane of lower priority stops; if both priorities are
+equal, the vehicle behind stops. A stopped vehicle drives on after a number of checks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rasf_lab.driving.road_map import RoadMap, heading_at, point
 from rasf_lab.driving.traffic import ANY_LANE, DRIVER, NO_CAR, Scene, act, act_as_ego, collide, move, place
 
 _STEP, _LOOKS = 0.25, 11  # seconds between predicted positions, and their number
-_LONGER, _NARROWER = 1.5, 0.9  # factors of length and width
+_LONGER, _NARROWER = 1.5, 0.9  # factors of length and width in predictions
 
 
 class RightOfWay(NamedTuple):
@@ -27,7 +27,7 @@ class RightOfWay(NamedTuple):
 
     Attributes:
         every: frames from one check to the next; 0, the default: no checks.
-        frame: number of frames that have passed.
+        frame: number of frames that the road has simulated so far.
         wait: checks after which a stopped vehicle drives on.
     """
 
@@ -38,7 +38,7 @@ class RightOfWay(NamedTuple):
 
 @compiled(_nrt=False)
 def lane_of_route(net: RoadMap, routes: Ints, k: int, lane_id: int) -> int:
-    """Return the lane of entry k of the routes; an entry for any lane of a road is read as the lane id `lane_id`."""
+    """Return the lane of row k of the routes; if the row allows any lane of its road, the lane with id `lane_id`."""
     road = net.roads[routes[k, 0]]
     i = lane_id if routes[k, 1] == ANY_LANE else routes[k, 1]
     if i >= road.lanes:
@@ -70,7 +70,7 @@ def path(scene: Scene, i: int) -> Floats:
 def touches(a: Floats, length_a: float, width_a: float, b: Floats, length_b: float, width_b: float) -> bool:
     """Return whether a corner, the middle of a side or the centre of rectangle a (x, y, heading) is in rectangle b.
 
-    As in highway-env, the points are rotated by b's heading, not by its negative.
+    The points are rotated by b's heading. Its negative would be right, but highway-env's results are reproduced.
     """
     cos_a, sin_a, cos_b, sin_b = math.cos(a[2]), math.sin(a[2]), math.cos(b[2]), math.sin(b[2])
     for along in (-length_a / 2, 0.0, length_a / 2):
@@ -140,18 +140,18 @@ def drive(
 
     Args:
         scene: the traffic.
-        n_vehicles: how many of the first cars are vehicles; the others are obstacles.
+        n_vehicles: number of vehicles. They come first in `scene.cars`, before the obstacles.
         frames: number of frames.
         dt: seconds of a frame.
-        ego: the car that takes an action before the first frame; NO_CAR: none.
-        shift: lanes to the right by which the ego changes its target.
+        ego: index of the car that takes an action before the first frame, or NO_CAR.
+        shift: by how many lanes to the right the ego's target lane changes; negative to the left.
         right_of_way: when to check the right of way.
     """
     cars = scene.cars
     for i in range(len(cars)):
         lane = cars[i].lane
         place(scene, i)
-        # keep the caller's lane, which need not be the closest one
+        # `place` sets the closest lane; keep the caller's, which can be another one
         cars[i].lane = lane
     if ego != NO_CAR:
         act_as_ego(scene, ego, shift)

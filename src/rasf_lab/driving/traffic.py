@@ -2,14 +2,14 @@
 
 First every vehicle acts, in turn. A driver (highway-env's IDMVehicle) follows the intelligent driver model
 
-    a = a_max (1 - (v / v_wanted)^delta - (gap wanted / gap)^2),
-    gap wanted = d + v T + v (v - v_front) / (2 sqrt(a_max b)),
+    a = a_max (1 - (v / v_wanted)^delta - (gap_wanted / gap)^2),
+    gap_wanted = d + v T + v (v - v_front) / (2 sqrt(a_max b)),
 
 with its speed v, the speed v_front of the vehicle in front, an exponent delta, the distance d and the time gap T that
-the driver keeps, and a comfortable acceleration a_max and deceleration b. The driver changes lane by the model MOBIL:
-if the driver gains enough acceleration in the new lane, and the vehicle then behind need not brake hard. The ego
-(MDPVehicle), the car that takes the actions, tracks a speed and a lane. Both steer by a proportional controller. Then
-every vehicle moves by a bicycle model, and vehicles that overlap crash.
+the driver keeps, and a comfortable acceleration a_max and deceleration b. By the model MOBIL, the driver changes to a
+lane if its acceleration gains enough there and the vehicle that would be behind need not brake hard. The ego
+(MDPVehicle), the car that takes the actions, tracks a speed and a lane. Drivers and the ego steer by a proportional
+controller. Then every vehicle moves by a bicycle model, and vehicles that overlap crash.
 
 Operations are in highway-env's order, so that trajectories agree to the last digits. Situations that the arrays cannot
 represent raise NotImplementedError, and the caller lets highway-env run that step. In the arrays the vehicles come
@@ -43,8 +43,8 @@ from rasf_lab.driving.road_map import (
 
 OBSTACLE, DRIVER, EGO = 0, 1, 2
 NO_CAR = -1
-NEVER = -1  # `yielding` of a vehicle that never gives way; of others: 0 (not now) or 1 (now)
-ANY_LANE = -1  # lane id of a route's entry for which highway-env has None
+NEVER = -1  # `yielding` of a vehicle that never gives way; for other vehicles, it is 0 (not now) or 1 (now)
+ANY_LANE = -1  # lane id in a route where any lane will do; highway-env has None there
 
 # the state is read back after a step; the constants of a vehicle are only passed in
 _STATE = {
@@ -70,8 +70,8 @@ Cars = npt.NDArray[Any]
 class Scene(NamedTuple):
     """All objects on the road: `cars` (n,) of CAR, with their coordinates s (`along`) and r (`across`) in all L lanes.
 
-    The rows of `routes` (k, 2) are a road and a lane id; a car's route is routes[car.route : car.route_end]. With
-    `connected`, neighbours are also searched on the lanes before and after a car's lane.
+    The rows of `routes` (k, 2) are a road and a lane id; a car's route is routes[car.route : car.route_end]. If
+    `connected`, neighbours of a car are also searched on the lanes before and after its lane.
     """
 
     network: RoadMap
@@ -84,7 +84,7 @@ class Scene(NamedTuple):
 
 @compiled(_nrt=False)
 def not_zero(x: float) -> float:
-    """Return a divisor that is kept away from 0."""
+    """Return x, or +-0.01 if x is closer to 0, so that it can be a divisor."""
     if abs(x) > 1e-2:
         return x
     return 1e-2 if x >= 0 else -1e-2
@@ -106,7 +106,7 @@ def place(scene: Scene, i: int) -> None:
 
 @compiled(_nrt=False)
 def next_lane(scene: Scene, i: int) -> int:
-    """Return the lane after a car's target lane: on its route, or else the closest; the target where the road ends."""
+    """Return the lane after the target lane: on the route, else the closest, else the target lane itself."""
     car, net = scene.cars[i], scene.network
     lane = net.lanes[car.target]
     road = net.roads[lane.road]
@@ -116,7 +116,7 @@ def next_lane(scene: Scene, i: int) -> int:
             car.route += 1
         if car.route < car.route_end:
             if net.roads[scene.routes[car.route, 0]].start != road.end:
-                raise NotImplementedError  # highway-env warns
+                raise NotImplementedError  # the route has a gap; highway-env warns
             next_road, wanted = scene.routes[car.route, 0], scene.routes[car.route, 1]
     x, y = point(lane, scene.along[i, car.target])
     if next_road >= 0:
@@ -150,7 +150,7 @@ def entry(net: RoadMap, lane: Any, road: Any, wanted: int, x: float, y: float) -
 
 @compiled(_nrt=False)
 def neighbours(scene: Scene, i: int, lane: int) -> tuple[int, int]:
-    """Return the cars on a lane in front of and behind car i, which may be on another lane."""
+    """Return the next cars on a lane in front of and behind car i; car i may be on another lane."""
     net = scene.network
     here, first = scene.along[i, lane], net.links[lane]
     last = net.links[lane + 1] if scene.connected else first + 1
@@ -255,7 +255,7 @@ def choose_lane(scene: Scene, i: int) -> None:
 
 @compiled(_nrt=False)
 def follow_road(scene: Scene, i: int) -> None:
-    """Make the next lane the target near the end of the target lane."""
+    """Near the end of the target lane, make the next lane the target."""
     car = scene.cars[i]
     if after_end(scene.network.lanes[car.target], scene.along[i, car.target]):
         car.target = next_lane(scene, i)
@@ -290,7 +290,7 @@ def act_as_ego(scene: Scene, i: int, shift: int) -> None:
 
 @compiled(_nrt=False)
 def act_as_driver(scene: Scene, i: int) -> None:
-    """Drive by MOBIL and the intelligent driver model."""
+    """Set a driver's steering and acceleration by MOBIL and the intelligent driver model."""
     car = scene.cars[i]
     if car.crashed:
         return
@@ -351,7 +351,7 @@ def corners(car: Any) -> Floats:
 
 @compiled(_nrt=False)
 def shadow(outline: Floats, nx: float, ny: float) -> tuple[float, float]:
-    """Return the outline's extent along the unit vector (nx, ny)."""
+    """Return the smallest and largest coordinate of an outline along the unit vector (nx, ny)."""
     low = high = outline[0, 0] * nx + outline[0, 1] * ny
     for k in range(1, len(outline)):
         value = outline[k, 0] * nx + outline[k, 1] * ny
@@ -361,7 +361,7 @@ def shadow(outline: Floats, nx: float, ny: float) -> tuple[float, float]:
 
 @compiled(_nrt=False)
 def between(low_a: float, high_a: float, low_b: float, high_b: float) -> float:
-    """Return the distance of two intervals, negative if they overlap."""
+    """Return the distance between two intervals, negative if they overlap."""
     return low_b - high_a if low_a < low_b else low_a - high_b
 
 
@@ -369,7 +369,7 @@ def between(low_a: float, high_a: float, low_b: float, high_b: float) -> float:
 def overlap(a: Any, b: Any, dt: float) -> tuple[bool, bool, float, float]:
     """Return whether two cars overlap now, whether they will within dt, and the shift of `a` that separates them.
 
-    The method is separating axes. The shift is along the side normal for which it is smallest.
+    The method is that of separating axes. The shift is along a normal of a side, the one that needs the smallest shift.
     """
     first, second = corners(a), corners(b)
     vx, vy = a.speed * a.cos * dt - b.speed * b.cos * dt, a.speed * a.sin * dt - b.speed * b.sin * dt
@@ -405,7 +405,7 @@ def overlap(a: Any, b: Any, dt: float) -> tuple[bool, bool, float, float]:
 
 @compiled()
 def collide(a: Any, b: Any, dt: float) -> None:
-    """Mark car `a` and a later car `b` as crashed if they overlap, and set the shifts (impacts) for the next frame."""
+    """Mark a car and a later car or obstacle as crashed if they overlap; set the shifts (impacts) of the next frame."""
     if not (a.checks or b.checks):
         return
     dx, dy = b.x - a.x, b.y - a.y

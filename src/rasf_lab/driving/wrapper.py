@@ -1,12 +1,12 @@
 """`CompiledTraffic`: a wrapper of highway-env's environments that runs the same episodes with compiled traffic.
 
 At each step the vehicles are read into arrays, all frames run in compiled code, and the vehicles are written back.
-So rewards, rendering and spawning use highway-env's objects as before. All inputs are read at each step, including the
-constants of the vehicles. highway-env's intersection sets some constants on the class of the vehicles, which changes
-the traffic of every other environment in the process, with or without this wrapper.
+So rewards, rendering and spawning use highway-env's objects as before. All inputs are read at each step, even the
+constants of the vehicles, because they can change: highway-env's intersection sets some of them on the class of the
+vehicles. With or without this wrapper, this changes the traffic of every other environment in the process.
 
-Steps that the arrays cannot represent (other vehicles, recorded histories, frames rendered in between) run in
-highway-env's own code; `plain_steps` counts them.
+Some steps cannot be represented by the arrays: those with vehicles of other classes, with a recorded history, or with
+rendering of every frame. They run in highway-env's own code; `plain_steps` counts them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
     """A highway-env environment with compiled traffic, many times faster: `CompiledTraffic(gym.make(...))`.
 
     Args:
-        env: an environment of highway-env with discrete meta actions.
+        env: an environment of highway-env with actions of type `DiscreteMetaAction`.
 
     Raises:
         TypeError: `env` is another environment or has other actions.
@@ -91,7 +91,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         self._spaces_of: dict[str, Any] | None = None
         self._view: View | None = None
         self._after: _Cars | None = None  # cars after the last step, until they are observed
-        # bound methods, so that a deep copy of the environment has its own
+        # these are bound methods, because a deep copy of the environment binds them to the copy
         self._plain_simulate, base._simulate = base._simulate, self._simulate
         self._plain_define_spaces, base.define_spaces = base.define_spaces, self._define_spaces
         maker = road_maker(base)
@@ -139,7 +139,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         return after
 
     def _run(self, frames: int, dt: float, ego: int = NO_CAR, shift: int = 0) -> _Cars:
-        """Move the vehicles by `frames` frames of `dt` seconds; first the ego's target lane is shifted by `shift`."""
+        """Shift the ego's target lane by `shift`, then move the vehicles by `frames` frames of `dt` seconds."""
         road = self._base.road
         regulated = type(road) is RegulatedRoad
         if not (regulated or type(road) is Road) or road.record_history:
@@ -161,7 +161,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         return packed
 
     def _lanes(self, network: Any) -> MappedNetwork:
-        """The network's arrays, made once per network."""
+        """Return the network's arrays, made once per network."""
         if self._network is None or self._network.network is not network:
             try:
                 self._network = MappedNetwork(network)
@@ -170,7 +170,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         return self._network
 
     def _read(self, road: Any) -> _Cars:
-        """The vehicles and obstacles as arrays."""
+        """Return the vehicles and obstacles as arrays."""
         network = self._lanes(road.network)
         numbers, roads = network.numbers, network.roads
         buffer, routes = bytearray(), list[tuple[int, int]]()
@@ -268,7 +268,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             self._plain_fill(n_vehicles)
 
     def _define_spaces(self) -> None:
-        """Make the spaces if the settings have changed; highway-env makes them twice in each reset."""
+        """Make the spaces only if the settings have changed; highway-env makes them twice in each reset."""
         base = self._base
         self._after = None
         if _same(base.config, self._spaces_of):
@@ -323,7 +323,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
 
 
 def _same(settings: dict[str, Any], others: dict[str, Any] | None) -> bool:
-    """Whether two settings are equal; settings with arrays count as different."""
+    """Return whether two settings are equal; settings with arrays count as different."""
     try:
         return settings == others
     except ValueError:

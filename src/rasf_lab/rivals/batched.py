@@ -1,15 +1,17 @@
-"""DQN and QR-DQN as in Stable-Baselines3, ten trainings in one program, so that rivals can train as long as libraries.
+"""DQN and QR-DQN as in Stable-Baselines3, ten trainings in one program.
+
+The suite's rivals (agents to compare with) can thus train for as many steps as the policy libraries.
 
 Stable-Baselines3 trains one network at a time. A step takes 4 to 6 ms (DQN) or 36 ms (QR-DQN) on a core, mostly for the
 update. Here one JAX program updates ten networks, each with its own environment. Each worker process of the suite has
 one core; if JAX_PLATFORMS=cuda and XLA_PYTHON_CLIENT_PREALLOCATE=false are set, the workers share a GPU. After a step,
 the operations are those of Stable-Baselines3, in the same order:
 
-    store        the transition in the replay buffer; truncation is not termination, so the target bootstraps
+    store        the transition in the replay buffer; truncation is not termination: targets still bootstrap there
     copy         the network to the target network, every `target_update_interval` steps
     learn        after `learning_starts` steps, every `train_freq` steps: one step of Adam on a batch of the buffer
-    choose       the greedy action, or with probability epsilon a random one; epsilon falls linearly, and is 1 before
-                 learning
+    choose       the greedy action, or with probability epsilon a random one; epsilon falls linearly, but is 1 until
+                 learning starts
 
 The losses, with the target network q':
 
@@ -18,9 +20,9 @@ The losses, with the target network q':
                  a* = argmax_a q'(s', a) and d_ij = r + gamma theta'_j(s', a*) - theta_i(s, a), the loss is the sum
                  over i and mean over j of |(i - 1/2) / Q - [d_ij < 0]| Huber(d_ij). Gradients are not clipped.
 
-Layers have ReLU and torch's initialisation. Random numbers differ from Stable-Baselines3's, so trainings agree in
-distribution and not in bits. A test compares one update to Stable-Baselines3's; lab/notes/driving.md compares
-trainings.
+Hidden layers have ReLU units, and weights are initialised as in torch. Random numbers differ from Stable-Baselines3's,
+so trainings agree in distribution, but not number for number. A test compares one update to Stable-Baselines3's;
+lab/notes/driving.md compares trainings.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ Vector = npt.NDArray[np.float32]
 
 
 class Recipe(NamedTuple):
-    """Settings by Stable-Baselines3's names, with DQN's defaults; `adam_eps` is the epsilon of Adam."""
+    """Settings, named as in Stable-Baselines3, with its defaults for DQN; `adam_eps` is Adam's epsilon."""
 
     gamma: float = 0.99
     net_arch: tuple[int, ...] = (64, 64)
@@ -68,7 +70,7 @@ class Recipe(NamedTuple):
 
     @classmethod
     def read(cls, quantiles: bool, settings: Mapping[str, Any]) -> Recipe:
-        """Return the recipe of a case's settings.
+        """Return the recipe with the settings of a case of the suite (`Case.rival`).
 
         Args:
             quantiles: True for the defaults of QR-DQN, False for those of DQN.
@@ -147,7 +149,7 @@ def init_layers(key: Array, sizes: Sequence[int]) -> Layers:
 def outputs(layers: Layers, x: Array) -> Array:
     """Return the outputs (.., outputs) of one network for observations (.., o)."""
     *hidden, (weight, bias) = layers
-    times = partial(jnp.matmul, precision="highest")  # by default a GPU multiplies in TF32
+    times = partial(jnp.matmul, precision="highest")  # by default a GPU rounds factors to TF32
     for w, b in hidden:
         x = jax.nn.relu(times(x, w) + b)
     return times(x, weight) + bias
@@ -190,7 +192,8 @@ def update(layers: Layers, target: Layers, state: OptState, rows: Array, recipe:
 
 def _init(keys: Array, recipe: Recipe, observation: int, actions: int, steps: int) -> Learner:
     sizes = (observation, *recipe.net_arch, actions * (recipe.n_quantiles or 1))
-    # the layers and the first steps have equal keys, which is harmless, because the first steps draw no batches
+    # `split(key, n)[i]` equals `fold_in(key, i)`: the keys of the layers are used again in the first steps, which is
+    # harmless, as those steps draw no batches
     layers = jax.vmap(lambda key: init_layers(key, sizes))(keys)
     replay = jnp.zeros((len(keys), min(recipe.buffer_size, steps), 2 * observation + 3))
     return Learner(layers, jax.tree.map(jnp.copy, layers), jax.vmap(recipe.optimiser.init)(layers), replay, keys)
@@ -200,7 +203,7 @@ def _init(keys: Array, recipe: Recipe, observation: int, actions: int, steps: in
 def _advance(
     learner: Learner, rows: Array, obs: Array, step: Array, epsilon: Array, recipe: Recipe, learns: bool, copies: bool
 ) -> tuple[Learner, Array]:
-    """Store, copy and learn after step number `step`, from 0; return the learner and the next actions (L,)."""
+    """Store, copy and learn after step `step`, counted from 0; return the learner and the next actions (L,)."""
     layers, target, state, replay, keys = learner
     capacity = replay.shape[1]
     replay = jax.lax.dynamic_update_slice_in_dim(replay, rows[:, None], step % capacity, axis=1)
@@ -241,8 +244,8 @@ def train(
         seeds: seed of each world and its training.
         recipe: settings of all trainings.
         steps: steps of each training.
-        lanes: number of networks in the program, at least the number of worlds. For a given number of lanes, a
-            network is bitwise the same whatever the other worlds are.
+        lanes: number of networks in the program, at least the number of worlds. For a given number of lanes, the
+            other worlds do not change a bit of a network.
         tell: called every 1,000 steps with the share of the training that is done.
 
     Raises:
@@ -250,14 +253,14 @@ def train(
     """
     count = len(worlds)
     if not 1 <= count <= lanes:
-        raise ValueError(f"worlds must be 1 to {lanes}, got {count}")
+        raise ValueError(f"worlds must have 1 to {lanes} environments, got {count}")
     of_lanes = np.array([*seeds, *[0] * (lanes - count)])
     n = worlds[0].observation_space.shape[0]
     learner = _init(jax.vmap(jax.random.key)(of_lanes), recipe, n, int(worlds[0].action_space.n), steps)
     obs, rows = np.zeros((lanes, n), np.float32), np.zeros((lanes, 2 * n + 3), np.float32)
     for i, world in enumerate(worlds):
         obs[i] = world.reset(seed=seeds[i])[0]
-    # the first actions; no later draw uses these keys
+    # keys of the first actions; later draws fold in smaller numbers than `steps`
     fresh = jax.vmap(jax.random.fold_in, (0, None))(learner.keys, steps)
     choose = jax.vmap(partial(_choose, recipe=recipe), (0, 0, 0, None))
     actions = np.asarray(choose(learner.layers, obs, fresh, recipe.epsilon(0, steps)))

@@ -9,8 +9,9 @@ for comparison (`rivals.py`). A *way to act* is a rule by which a library acts f
     limit 0.05               neutral, but the expected discounted sum of the failure feature is at most 0.05
     price 4                  the *control*: neutral, with 4 added to the cost of a unit of the failure feature
 
-Failures can also be avoided without a risk measure, by a higher cost of failures. The comparison with the control shows
-whether a risk measure does better. `Case.priced` is the failure feature.
+The failure feature (`Case.priced`) counts failures or is the closest substitute for such a count. Failures can also be
+avoided without a risk measure, by a higher cost of failures. The comparison with the control shows whether a risk
+measure does better.
 """
 
 from __future__ import annotations
@@ -128,10 +129,11 @@ class Case:
         failures: the name of the failures, in the plural.
         actings: ways to act, as in the module's header; "neutral" and at least one per-state risk are required.
         failure: failure(step) returns whether a step is a failure; None: the environment marks failures.
-        priced: index of the failure feature, which counts failures or is the closest substitute for such a count.
-        harm: 1 if the control lowers the weight of the failure feature, -1 if it raises the weight.
+        priced: index of the failure feature.
+        harm: 1 if more of the failure feature means more failures, -1 if it means fewer. The control lowers the weight
+            of this feature for 1 and raises it for -1.
         agent, risk, settings: arguments of `rasf.learn`; risks are text.
-        episodes: episodes for each weighting and way to act, at full size.
+        episodes: episodes for each weighting and way to act, in the preset "full".
         max_steps: steps after which an episode is truncated.
         gauge: name of a number in `info`, such as the speed, whose mean over steps is also measured.
         rival: settings of the rivals from Stable-Baselines3, where they differ from its defaults.
@@ -171,7 +173,7 @@ class Case:
             raise ValueError(f"actings must have {NEUTRAL!r} and a risk such as 'mean-variance:-1', got {self.actings}")
 
     def training(self, preset: SuiteSize) -> Training:
-        """Return the parameters that determine the library, except the seed, as JSON values."""
+        """Return the parameters that determine the library, without the seed, as JSON values."""
         return {
             "env": self.env,
             "env_kwargs": dict(self.env_kwargs),
@@ -193,7 +195,7 @@ class Case:
 
 
 def lists_for_tuples(settings: Settings) -> dict[str, object]:
-    """Return settings with lists in place of tuples, as JSON has them."""
+    """Return settings with lists in place of tuples, which JSON lacks."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
 
 

@@ -16,7 +16,7 @@ def dropped(step: Step) -> bool:
 
 BREAKABLE_BOTTLES = Case(
     env="breakable-bottles-v0",
-    about="deliver two bottles; whoever carries both at once drops one with probability 0.1 a step",
+    about="deliver two bottles; an agent that carries both at once drops one with probability 0.1 a step",
     features=("time (-1)", "delivered", "dropped (-1)"),
     tasks=((1, 1, 1), (1, 1, 10), (1, 0.5, 3)),
     unseen=(
@@ -201,7 +201,7 @@ _OBSERVATION = {
 }
 INTERSECTION_INTENTIONS = replace(
     INTERSECTION,
-    about="the intersection, with highway-env's observe_intentions: the direction of everybody's destination is seen",
+    about="the intersection, where the agent also observes the destinations of cars (highway-env's observe_intentions)",
     env_kwargs={"config": {"observation": _OBSERVATION}},
     settings={**INTERSECTION.settings, "objects": len(_SEEN)},
 )
@@ -211,7 +211,7 @@ _CAPACITY, _MONTHS = 12, 36
 INVENTORY = Case(
     env="rasf/Inventory-v0",
     env_kwargs={"capacity": _CAPACITY, "demand": list(_DEMAND)},
-    about="order stock for random demand; a price list is a weighting (Puterman's problem, in a larger shop)",
+    about="order stock for random demand; the weights are prices and costs (Puterman's problem, in a larger shop)",
     features=INVENTORY_FEATURES,
     tasks=((8, -2, -4, -1, 0), (8, -5, -4, -1, 0), (8, -2, -12, -0.5, 0), (5, -1, -2, -2, -2)),
     unseen=(
@@ -220,12 +220,12 @@ INVENTORY = Case(
         (8, -2.5, -5, -1.2, -0.5),
     ),
     steps_per_task=20_000,
-    failures="units of demand lost",
+    failures="months with lost demand",
     failure=lambda step: bool(step.phi[4] > 0),
     priced=4,
     agent="rasf-model",
     risk=("neutral", "mean-variance:-0.05"),
-    # the largest reward in every step is worth 1 / (1 - gamma) = 20 such rewards; untried actions have this value
+    # an untried action has the value of the largest reward in every step from now on: 1 / (1 - gamma) = 20 times it
     settings={"gamma": 0.95, "optimism": 20.0},
     actings=(
         "neutral", "mean-variance:-0.005", "mean-variance:-0.01", "mean-variance:-0.02", "mean-variance:-0.05",
@@ -268,7 +268,7 @@ LUNAR_LANDER = Case(
 _WEEKS = 52
 MACHINES = Case(
     env="rasf/Machines-v0",
-    about="three machines wear out, one crew overhauls or replaces (Hillier and Lieberman's problem, three at once)",
+    about="three machines wear out; one crew overhauls or replaces them (Hillier and Lieberman's problem, times three)",
     features=MACHINES_FEATURES,
     tasks=((-1, -2, -4, -2, 0), (-2, -1, -4, -3, 0), (-0.5, -3, -6, -1, 0), (-1, -2, -3, -4, -5)),
     unseen=(
@@ -277,7 +277,7 @@ MACHINES = Case(
         (-1.2, -2.5, -5, -1.5, 0),
     ),
     steps_per_task=20_000,
-    failures="machines that break down",
+    failures="weeks with a breakdown",
     failure=lambda step: bool(step.phi[4] > 0),
     priced=4,
     agent="rasf-model",
@@ -294,7 +294,7 @@ MACHINES = Case(
 
 MERGE = Case(
     env="rasf/Merge-v0",
-    about="two lanes, some cars, and one that joins from a ramp (highway-env's merge-v1)",
+    about="two lanes with some cars, and one car that joins from a ramp (highway-env's merge-v1)",
     features=("speed", "right lane", "lane changes", "slowed mergers", "collision"),
     tasks=((1, 0, -0.1, -0.5, -1), (0.5, 0.5, -0.2, 0, -1), (0.3, 0, 0, -1, -2), (1, 0.2, -0.05, -0.2, -4)),
     unseen=(
@@ -322,8 +322,8 @@ def sold_nothing(step: Step) -> bool:
 
 MINECART = Case(
     env="minecart-v0",
-    env_kwargs={"max_episode_steps": 300},  # default: 1,000; a cart that is not home after 300 steps has sold nothing
-    about="dig two ores and sell them at home; how much is found is random",
+    env_kwargs={"max_episode_steps": 300},  # not 1,000; a cart that is not home by then has sold nothing
+    about="dig two ores and sell them at home; the amount found is random",
     features=("ore 1", "ore 2", "fuel (-1)"),
     tasks=((1, 0, 0.1), (0, 1, 0.1), (1, 1, 0.05)),
     unseen=(
@@ -343,7 +343,7 @@ MINECART = Case(
     max_steps=300,
 )  # fmt: skip
 
-_FAR = 0.5  # the arm is far off if its closeness to the nearest target is less
+_FAR = 0.5  # the arm is far from a target if its closeness to this target, a feature, is less
 
 
 def far_off(step: Step) -> bool:
@@ -353,7 +353,7 @@ def far_off(step: Step) -> bool:
 
 MO_REACHER = Case(
     env="mo-reacher-v5",
-    about="hold an arm near four targets, each with its price; only the start is random",
+    about="hold an arm near one of four targets, of which each has its weight; only the start is random",
     features=("right", "left", "up", "down"),
     tasks=((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)),
     unseen=(
@@ -361,7 +361,7 @@ MO_REACHER = Case(
         (0.5, 0, 0.2, 1), (1, 0, 1, 0), (0.7, 0.7, 0.7, 0),
     ),
     steps_per_task=15_000,
-    failures="arms that end far off",
+    failures="arms that end far from all targets",
     failure=far_off,
     settings={"gamma": 0.9},
     actings=(
@@ -403,7 +403,7 @@ MOUNTAIN_CAR = Case(
 _HOURS = 48
 POWER = Case(
     env="rasf/Power-v0",
-    about="a unit of electricity an hour, from a contract, a spot market that is calm or tense, or a battery",
+    about="get a unit of electricity every hour: by contract, on a calm or tense spot market, or from a battery",
     features=POWER_FEATURES,
     tasks=((-0.9, -1, -0.05), (-1, -1, -0.02), (-0.75, -1, -0.1), (-0.85, -1.1, 0)),
     unseen=(
@@ -411,7 +411,7 @@ POWER = Case(
         (-0.85, -1, -0.03), (-1.2, -1.2, -0.05), (-0.92, -1.1, -0.01), (-1.05, -1, 0), (-0.98, -1.15, -0.04),
     ),
     steps_per_task=20_000,
-    failures="hours with more than 2.5 paid at spot",
+    failures="hours in which over 2.5 is paid on the spot market",
     failure=lambda step: bool(step.phi[1] > 2.5),
     priced=1,
     agent="rasf-model",

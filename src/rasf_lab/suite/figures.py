@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rasf_lab.common.results import Numbers, Result
 
-_MARKERS = {"dqn": "s", "qr-dqn": "D", "dqn-documented": "h", "envelope": "X", "gpi-ls": "p"}  # hollow: batched
+_MARKERS = {"dqn": "s", "qr-dqn": "D", "dqn-documented": "h", "envelope": "X", "gpi-ls": "p"}  # open if batched
 _NAMES = {
     "dqn": "DQN", "qr-dqn": "QR-DQN", "dqn-documented": "DQN as documented", "envelope": "Envelope", "gpi-ls": "GPI-LS",
 }  # fmt: skip
@@ -36,7 +36,7 @@ def front(axes: Axes, told: Numbers, measure: str = "return") -> None:
     """Draw failures (x) against a measure (y), with 95 % intervals over seeds.
 
     Args:
-        axes: to draw in.
+        axes: where to draw.
         told: the numbers of a case, from `measures.summary`.
         measure: "return", the default, or "gauge".
     """

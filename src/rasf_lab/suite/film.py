@@ -1,8 +1,8 @@
 """`rasf demo --driving`: a film of the shipped driving library in the same traffic at two risks.
 
 The library acts for the weights `TASK`, for which it was not trained. The film has one episode for each risk. Both
-begin in the same traffic, which then reacts to the car. Their start state is the first from which the neutral car
-collides. Therefore the film does not show how often cars collide; the printed table does, over all episodes.
+begin in the same traffic, which then reacts to the car. Their start state is the first from which the car with neutral
+risk collides. Therefore the film does not show how often cars collide; the printed table does, over all episodes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def run(seed: int, film: Path, tick: Callable[[], None]) -> Group:
     """Run the episodes at both risks, save the film, and return the report for the terminal.
 
     Args:
-        seed: of the episodes.
+        seed: seed of the episodes.
         film: path of the film, a .gif.
         tick: called after each episode.
     """
@@ -120,7 +120,7 @@ def _stacked(drives: dict[str, Drive], t: int) -> Frame:
 
 
 def _titled(name: str, drive: Drive, t: int) -> Frame:
-    """The frame of step t below a line of text with the risk, the mean speed and the state of the episode."""
+    """Return the frame of step t below a line of text with the risk, the mean speed and the state of the episode."""
     from PIL import Image, ImageDraw
 
     at = min(t, len(drive.frames) - 1)
@@ -141,7 +141,7 @@ def _report(drives: dict[str, list[Drive]], film: Path) -> Group:
         speed, seconds = (np.mean([getattr(one, part) for one in ours]) for part in ("speed", "steps"))
         table.add_row(name, f"{collisions} of {len(ours)}", f"{speed:.1f}", f"{seconds:.1f}")
     before = (
-        "A library of four policies drives on the highway where it was trained, for a task that it was not trained "
+        "A library of four policies acts on the highway where it was trained, for a task that it was not trained "
         f"for: drive fast, on any lane, and a collision costs {-TASK[2]:g}. It acts at two risks: neutral (the mean of "
         f"the return), and mean-variance with beta {AVERSION:g}.\n"
     )

@@ -12,8 +12,9 @@ The rules were set before the first run:
                        the fewest failures that both fronts reach to the failures of neutral acting, divided by
                        |neutral return|. The verdict is "more" or "less" if the interval of the gap excludes 0, else
                        "as much".
-    calibrated         Of the discounted return. `off`: (predicted mean - realised mean) / realised standard deviation;
-                       `spread_ratio`: predicted / realised standard deviation.
+    calibrated         Two measures compare the predicted with the realised discounted return. `off`: (predicted mean -
+                       realised mean) / realised standard deviation; `spread_ratio`: predicted / realised standard
+                       deviation.
 
 Each seed has one value of a measure, the mean over weightings. Intervals are bootstrap intervals over these values. An
 interval of failures is widened to contain the exact (Clopper-Pearson) interval of the share of failures in the episodes
@@ -37,7 +38,7 @@ from rasf_lab.sweep.runs import Run
 from rasf_lab.sweep.store import Finished
 
 _LEVELS = 50  # numbers of failures at which fronts are compared
-_NO_SPREAD = 1e-3  # a standard deviation below this share of |mean| counts as none
+_NO_SPREAD = 1e-3  # nothing is divided by a standard deviation below this share of |mean|; the ratio is nan
 _ROUNDING = 1e-9  # ends of intervals that are closer to 0 count as 0
 _CHEAP = 0.1  # largest cost of a cheap risk, as a share of |neutral return|
 _MEASURES = ("return", "cvar", "failures", "length", "gauge", "discounted", "std", "predicted", "predicted_std")
@@ -87,20 +88,20 @@ def _training_seconds(one: Finished) -> float:
 
 
 def _estimate(values: Floats) -> list[float]:
-    """Mean and its interval over seeds; nan for the interval of a single seed."""
+    """Return the mean and its interval over seeds; the interval of a single seed is nan."""
     if len(values) == 1 or not np.isfinite(values).all():
         return [float(values.mean()), float("nan"), float("nan")]
     return list(mean_interval(values))
 
 
 def _rate(values: Floats, episodes: int) -> list[float]:
-    """Mean failures per episode and their interval, from a mean per seed (n,); `episodes` is the total of all seeds."""
+    """Return mean failures per episode and their interval, from means of seeds (n,) with `episodes` in total."""
     found = Interval(*_estimate(values))
     return list(found.holding(share_interval(found.estimate * episodes, episodes)) if found.estimate <= 1 else found)
 
 
 def _fewer(values: Floats, others: Floats, episodes: int) -> list[float]:
-    """Mean difference of failures and its interval, from paired seeds (n,); each side has `episodes` in total."""
+    """Return the mean difference of failures and its interval, from paired seeds (n,) with `episodes` in total each."""
     found, alike = _estimate(values - others), np.ptp(values - others) <= _ROUNDING
     if not alike or len(values) == 1 or max(values.mean(), others.mean()) > 1:
         return found
@@ -170,7 +171,7 @@ def front(failures: Floats, returns: Floats, levels: Floats) -> Floats:
 
 
 def _gap(failures: Floats, returns: Floats, ours: Sequence[int], theirs: Sequence[int]) -> float:
-    """Mean difference of two fronts over the failures that both reach; `ours` and `theirs` index ways to act."""
+    """Return the mean difference of two fronts over the failures that both reach, from indices of ways to act."""
     low = max(failures[list(points)].min() for points in (ours, theirs))
     levels = np.linspace(low, max(failures[ours[0]], low), _LEVELS)
     mine, others = (front(failures[list(points)], returns[list(points)], levels) for points in (ours, theirs))
@@ -180,7 +181,7 @@ def _gap(failures: Floats, returns: Floats, ours: Sequence[int], theirs: Sequenc
 def _rival(
     runs: Sequence[Finished], name: str, by_seed: dict[str, Floats], actings: Sequence[str], ours: Sequence[Finished]
 ) -> Numbers:
-    """A rival's numbers; `beside`: for each way to act, our failures, gauge and return divided by the rival's."""
+    """Return a rival's numbers. `beside`: our failures, gauge and return of each way to act, divided by the rival's."""
     theirs = [one for one in runs if one.run.parameters["agent"] == name]
     seeds = sorted({one.run.seed for one in theirs})
     arrays = {  # (seeds, weightings)
@@ -207,7 +208,7 @@ def _rival(
 
 
 def _share_of_seconds(one: Finished) -> float:
-    """Seconds per training; the seconds of a program are divided among its trainings."""
+    """Return seconds per training; the seconds of a program are divided among its trainings."""
     seconds = float(one.scalars["training_seconds"])
     together = one.provenance["together"] if RIVALS[str(one.run.parameters["agent"])].batched else 1
     return seconds / float(together)
@@ -260,7 +261,7 @@ def cases_of(runs: Sequence[Finished]) -> dict[str, list[Finished]]:
 
 
 def _of_rivals(name: str, preset: str) -> list[list[Run]]:
-    """The runs of a case's rivals, a group for each rival and seed."""
+    """Return the runs of a case's rivals, a group for each rival and seed."""
     groups = []
     for agent in rivals_of(find_case(name)):
         runs = runs_of(name, preset, [agent])

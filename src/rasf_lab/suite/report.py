@@ -1,4 +1,4 @@
-"""The suite's result: one file for all cases that were run in a folder, and a figure for each case."""
+"""The suite's result: one file for all cases whose runs are in a folder, and a figure for each case."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def sum_up(folder: Path, preset: str) -> tuple[list[list[str]], list[Path]]:
     """Write suite.json and a figure for each case, and return a table of the cases and the files.
 
     Args:
-        folder: with the runs; the files are written here.
-        preset: name of the preset, for the result.
+        folder: the folder with the runs; the files are written here.
+        preset: name of the preset, which the result records.
     """
     result = summarise(folder, preset)
     files = [result.save(folder)]
@@ -35,8 +35,8 @@ def summarise(folder: Path, preset: str) -> Result:
     """Return the result of all cases whose runs are finished.
 
     Args:
-        folder: with suite.npz, suite-runs or both.
-        preset: name of the preset, for the result.
+        folder: the folder with suite.npz, suite-runs or both.
+        preset: name of the preset, which the result records.
     """
     by_case = cases_of(finished_runs(folder))
     numbers: Numbers = {name: _known(summary(found)) for name, found in by_case.items()}
@@ -47,7 +47,7 @@ def summarise(folder: Path, preset: str) -> Result:
 
 
 def _known(value: object) -> object:
-    """The value with None in place of nan, which JSON lacks."""
+    """Return the value with None in place of nan, which JSON lacks."""
     if isinstance(value, dict):
         return {name: _known(part) for name, part in value.items()}
     if isinstance(value, list):

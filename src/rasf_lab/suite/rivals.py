@@ -37,7 +37,7 @@ from rasf_lab.suite.cases import Asked, Case, Settings, SuiteSize, Training, lis
 from rasf_lab.suite.trials import TRYING, Gauge, outcome_of, stacked
 from rasf_lab.sweep.runs import RunResult
 
-TOGETHER = 10  # batched trainings in one program; a seed has as many at full size
+TOGETHER = 10  # batched trainings in one program; in the preset "full", a seed has one for each of ten weightings
 _QUANTILES = "QRDQN"
 Seen = npt.NDArray[np.float32]  # an observation
 Reward = float | npt.NDArray[np.float32]
@@ -49,7 +49,7 @@ class Rival(NamedTuple):
     Attributes:
         module: module of the agent's class; None: the agent is trained by `rasf_lab.rivals.batched`.
         name: name of the class.
-        documented: whether the number of training steps is that of the environment's documentation.
+        documented: whether the number of training steps is taken from the environment's documentation.
         every: whether one training is for all weightings.
     """
 
@@ -190,7 +190,7 @@ def trained_together(
         case: the case.
         agent: name of the rival.
         training: as returned by `rival_training`.
-        asked: the queries of each training, with a single weighting.
+        asked: the queries of each training, with a single weighting each.
         seeds: seed of each training and of its evaluation episodes.
         tell: called with the share of the training that is done.
     """
@@ -214,7 +214,7 @@ def trained_together(
 
 
 def _outcome(case: Case, choose: Chooses, asked: Asked, seed: int, seconds: float) -> RunResult:
-    """Measures of a trained agent for the weightings of the queries."""
+    """Return the measures of a trained agent for the weightings of the queries."""
     found = []
     for w in np.array(asked["unseen"], float):
         gauge = Gauge(case)
@@ -274,7 +274,7 @@ def _for_every_weighting(case: Case, agent: str, training: Training, seed: int) 
 def _act(
     case: Case, choose: Chooses, w: Floats, asked: Asked, seed: int, gauge: Gauge
 ) -> tuple[Floats, Floats, Floats]:
-    """Sums of features (n, d), failures and lengths (n,) of greedy episodes from the library's start states."""
+    """Return sums of features (n, d), failures and lengths (n,) of greedy episodes from the library's start states."""
     env, n = open_environment(case.env, None, **case.env_kwargs), asked["episodes"]
     phi, failures, lengths = np.zeros((n, len(w))), np.zeros(n), np.zeros(n)
 

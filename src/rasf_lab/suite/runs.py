@@ -1,8 +1,9 @@
-"""Runs of the suite, executed by `rasf_lab.sweep`: libraries are trained and answer queries, rivals are retrained.
+"""Runs of the suite, executed by `rasf_lab.sweep`: train a policy library or a rival, and measure how it acts.
 
-A run is a case, an agent and a seed. The agent is "library" (ours) or the name of a rival. Most rivals are retrained
-for every unseen weighting, in a run for each. Episodes have the same start states for all agents. The arrays of a run
-have a row for each way to act (a rival has one) and a column for each unseen weighting:
+A run is a case, an agent and a seed. The agent is "library" (ours) or the name of a rival. A library is trained once
+and acts for all unseen weightings. Most rivals are retrained for every unseen weighting, each in a run of its own.
+Episodes have the same start states for all agents. The arrays of a run have a row for each way to act (a rival has one)
+and a column for each unseen weighting:
 
     return, cvar       mean return of the episodes, and the mean of the worst tenth of returns
     failures           number of steps with a failure in an episode, mean over episodes
@@ -13,8 +14,8 @@ Runs of libraries also have:
 
     discounted, std    mean and standard deviation of the discounted return for the weights by which the policy acts
                        (the control changes the weighting), plus the predicted remaining return of truncated episodes
-    predicted,         the library's predictions of `discounted` and `std` at first observations (`ActingRule.predict`)
-    predicted_std
+    predicted,         the library's predictions of `discounted` and `std` at the first observations of episodes
+    predicted_std      (`ActingRule.predict`)
     earned             mean discounted return for the unchanged weighting, without a predicted remaining return
 """
 
@@ -68,7 +69,7 @@ def runs_of(name: str, preset: str, agents: Sequence[str] = (LIBRARY,)) -> list[
     A rival that learns a single weighting has a run for each weighting and seed.
 
     Args:
-        name: of the case, or MODULE:CASE.
+        name: name of the case, or MODULE:CASE.
         preset: a key of `PRESETS`.
         agents: "library" and names of rivals; the library by default.
     """
@@ -105,9 +106,9 @@ def run_cases(names: Sequence[str], preset: str, folder: Path, agents: Sequence[
     """Execute the runs that are neither in `folder`/suite.npz nor in `folder`/suite-runs, in one process per core.
 
     Args:
-        names: cases.
+        names: names of the cases.
         preset: a key of `PRESETS`.
-        folder: keeps the runs.
+        folder: the folder of the two files.
         agents: "library" and names of rivals.
         tick: called for each run that is finished.
     """
@@ -226,7 +227,7 @@ def _execute(run: Run, scratch: Path) -> RunResult:
 
 
 def _library(run: Run, case: Case, scratch: Path) -> tuple[PolicyLibrary, Path]:
-    """Load or train the run's library; return it with its file, whose name does not depend on the queries."""
+    """Load or train the run's library; return it and its file. The queries do not enter the file's name."""
     from rasf.library.file import load
     from rasf.library.learn import learn
 

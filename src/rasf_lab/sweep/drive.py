@@ -21,7 +21,7 @@ from rasf_lab.sweep.store import FULL_DISK, Store
 from rasf_lab.sweep.worker import JobError
 
 Job = tuple[Run, ...]
-_MOST_LOSSES = 10  # a job that has lost so many workers has failed
+_MOST_LOSSES = 10  # a job fails when it loses its tenth worker
 _WAIT_S = 0.5
 _PUBLISH_EVERY_S = 2.0
 
@@ -32,7 +32,7 @@ class Ended(NamedTuple):
     Attributes:
         job: its runs.
         error: the error, or None if all runs are finished.
-        lost: whether the worker was lost; in this case the job may be tried again.
+        lost: whether the worker was lost; if so, the job may be tried again.
     """
 
     job: Job
@@ -72,7 +72,7 @@ class SweepProgress:
     losses: int = 0  # lost workers
     fresh: int = 0  # runs done since this driver started
     seconds: float = 0.0  # since this driver started
-    begun: float = 0.0  # done part of the running jobs, as experiments report it
+    begun: float = 0.0  # finished part of the running jobs, in runs, as experiments report it
     inherited: float = 0.0  # part of `begun` and `fresh` that was done before this driver started
 
     @property
@@ -82,7 +82,7 @@ class SweepProgress:
 
     @property
     def rate(self) -> float | None:
-        """Runs done per second, with the done part of running jobs; None before there is progress."""
+        """Runs done per second, including the finished part of running jobs; None before there is progress."""
         done = self.fresh + self.begun - self.inherited
         return done / self.seconds if done > 0 and self.seconds > 0 else None
 
@@ -93,7 +93,7 @@ class SweepProgress:
 
 
 def progress_of(store: Store) -> SweepProgress:
-    """Return the progress of a folder's sweep, with the running jobs and the rate that its driver last published."""
+    """Return the progress of a folder's sweep. Running jobs and the rate are as last published by its driver."""
     runs = store.runs()
     progress = SweepProgress(len(runs), sum(map(store.is_finished, runs)), len(store.failures(runs)))
     if store.driver() is not None:
@@ -109,9 +109,9 @@ def jobs_of(spec: Spec, store: Store, gpus: int, limit: int | None = None) -> li
 
     Args:
         spec: the sweep.
-        store: its folder.
+        store: the folder of the sweep.
         gpus: number of GPUs of the engine.
-        limit: largest number of runs; None, the default, for all.
+        limit: largest number of runs in all jobs together. Default: None, no limit.
     """
     failed = store.failures(spec.runs)
     left = len(spec.runs) if limit is None else limit
@@ -132,11 +132,11 @@ def drive(
     jobs: Sequence[Job],
     show: Callable[[SweepProgress], None] = lambda progress: None,
 ) -> SweepProgress:
-    """Execute the jobs and return the progress, within `store.driving()` and after `store.declare(spec)`.
+    """Execute the jobs and return the progress. The caller is within `store.driving()` and has declared `spec`.
 
     Args:
         spec: the sweep.
-        store: its folder.
+        store: the folder of the sweep.
         engine: executes the jobs, and is closed at the end.
         jobs: as returned by `jobs_of`.
         show: called with the progress, about twice a second.

@@ -1,13 +1,17 @@
 """The experiment `learn`: `rasf.learn` on any environment, for many agents, tasks, risks and seeds.
 
-Its parameters are the arguments of `rasf.learn` that `TRAINING` declares for sweeps; any other name is a setting of the
-agent. `evaluate` is a table of the arguments that `EVALUATION` declares for sweeps.
+Its parameters are arguments of `rasf.learn` and settings of the agent. The parameter `evaluate` is a section of the
+sweep file with arguments of the evaluation. `TRAINING` and `EVALUATION` of `rasf.library.arguments.declared` list the
+arguments that a sweep may have.
 
 A run saves its library as libraries/ID.rasf in the sweep's folder. ID is a hash of the parameters of training and the
-seed, so a change of `evaluate` alone retrains nothing. The combined table has measures of training, as means over
-policies, and for each risk the measures of evaluation, as means over weightings: `return@neutral`,
-`return_cvar@mean-variance:-4`. The run's arrays are `history_NAME`, one entry per policy, `evaluated_w` (n, d), the n
-weightings of the evaluation, and `MEASURE@RISK` (n, 3): the estimate for each weighting and both ends of its interval.
+seed, so a change of `evaluate` alone retrains nothing. The sweep's table of results has measures of training, as means
+over policies, and for each risk the measures of evaluation, as means over weightings: `return@neutral`,
+`return_cvar@mean-variance:-4`. The run's arrays are
+
+    history_NAME      measures of training, one entry per policy
+    evaluated_w       (n, d), the n weightings of the evaluation
+    MEASURE@RISK      (n, 3), for each weighting the estimate and both ends of its interval
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ _TRAINING, _EVALUATION = given_at(TRAINING, SWEEP), given_at(EVALUATION, SWEEP)
 class Learn:
     """The experiment `learn`; see the module's header."""
 
-    # parameters whose values may be lists or tables of TOML
+    # parameters whose values may be lists or dicts
     structured = (
         *(name for name, row in _TRAINING.items() if row.kind is str and row.read is not readers.text),
         "widths",
@@ -54,7 +58,7 @@ class Learn:
     )
 
     def check(self, parameters: Mapping[str, Parameter]) -> Mapping[str, Parameter]:
-        """Check the parameters before the sweep starts; the names of weight files are replaced by their content."""
+        """Check the parameters before the sweep starts; replace the names of weight files by the weights."""
         for name in ("env", "tasks"):
             if name not in parameters:
                 raise ValueError(f"{name} is missing")
@@ -91,7 +95,7 @@ LEARN = Learn()
 
 
 def _read(parameters: Mapping[str, Parameter]) -> Header:
-    """The arguments of `rasf.learn`; settings of the agent are not converted."""
+    """Return the arguments of `rasf.learn`, converted from text and lists; settings of the agent stay as they are."""
     read = read_values(_TRAINING, {name: value for name, value in parameters.items() if name != "evaluate"})
     return read | {"env": readers.import_environment(read["env"])}
 
@@ -106,7 +110,7 @@ def _read_evaluation(parameters: Mapping[str, Parameter]) -> Header:
 
 @cache
 def _look(env: str, kwargs: str) -> tuple[int, AgentSpec]:
-    """The number of features of an environment, and the agent that `agent="auto"` means for it."""
+    """Return the number of features of an environment, and the agent that `agent="auto"` selects for it."""
     from rasf.envs.gymnasium.single import open_environment
     from rasf.library.arguments.environment import choose_agent
 
@@ -149,7 +153,8 @@ def _execute(run: Run, scratch: Path) -> RunResult:
     if run.parameters.get("agent", "auto") == "auto":
         scalars["agent"] = library.agent
     seen = {f"train_{name}": float(library.history[name].mean()) for name in ("return", "failures")}
-    scalars |= {name: mean for name, mean in seen.items() if not math.isnan(mean)}  # nan: no failures are marked
+    # the mean of failures is nan if the environment marks none
+    scalars |= {name: mean for name, mean in seen.items() if not math.isnan(mean)}
     if "evaluate" in run.parameters:
         options = _read(run.parameters)
         same = {"env": options["env"], "env_kwargs": options.get("env_kwargs", {})}
@@ -160,7 +165,7 @@ def _execute(run: Run, scratch: Path) -> RunResult:
 
 
 def _library(run: Run, scratch: Path) -> tuple[PolicyLibrary, Path]:
-    """Load or train the run's library; return it with its file."""
+    """Load or train the run's library; return it and its file."""
     from rasf.library.file import load
     from rasf.library.learn import learn
 
@@ -188,7 +193,7 @@ def reporter(scratch: Path) -> Callable[[TrainingProgress], None]:
 
 
 def _evaluate(library: PolicyLibrary, env: Header, options: Header) -> dict[str, Floats]:
-    """Measures by MEASURE@RISK (n, 3), and `evaluated_w`, their weightings (n, d)."""
+    """Return the arrays `MEASURE@RISK` (n, 3) and `evaluated_w` (n, d) of the module's header."""
     w = options.pop("tasks", None)
     if w is None:
         w = np.array(list(dict.fromkeys(policy.w for policy in library.policies)))
@@ -198,7 +203,7 @@ def _evaluate(library: PolicyLibrary, env: Header, options: Header) -> dict[str,
     found = {"evaluated_w": w}
     reports = [report for each in compared for report in each.reports.values()]
     for name, measure in product(named, dict.fromkeys(chain(*(report.measures for report in reports)))):
-        # if an environment marks only steps that fail, a weighting without failures lacks the measure of failures
+        # if an environment marks only steps that fail, the measure of failures is missing without them, which means 0
         rows = [each.reports[name].measures.get(measure, (0.0, 0.0, 0.0)) for each in compared]
         found[f"{measure}@{name}"] = np.array([tuple(row) for row in rows])
     return found

@@ -2,8 +2,8 @@
 
 A run's id is a hash of these three, so it is the same on every machine and for every order of the parameters; 1 and 1.0
 are the same number. An experiment is named by text, so that a worker process can import it: by a short name if an
-installed package declares the experiment as an entry point, else as "module:attribute". The hash is that of the name,
-not of the module behind a short name.
+installed package declares the experiment as an entry point, else as "module:attribute". The experiment enters the hash
+by this name: the same experiment under its short name and under "module:attribute" has different ids.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def same_number(value: Parameter) -> Parameter:
 
 
 class RunResult(NamedTuple):
-    """A run's result: numbers (also nan and infinity) and text for the table, and arrays that are kept in its file."""
+    """A run's result: scalars for the sweep's table (nan and infinity are allowed), and arrays for the run's file."""
 
     scalars: dict[str, Value]
     arrays: Arrays
@@ -95,7 +95,7 @@ class Experiment(Protocol):
 
     A run's numbers must not depend on the runs that are executed with it, because after a fault only the unfinished
     runs are executed. An experiment may also have `structured`, the names of parameters whose values may be lists or
-    tables; in a sweep file each of them may be a table of its own, such as `[evaluate]`.
+    dicts. In a sweep file (TOML), such a parameter may be a section, such as `[evaluate]`.
     """
 
     def check(self, parameters: Mapping[str, Parameter]) -> Mapping[str, Parameter] | None:
@@ -104,7 +104,7 @@ class Experiment(Protocol):
         For example, the content of a file may replace its name.
 
         Raises:
-            ValueError: a parameter is unknown or impossible; the message is one sentence that begins with its name.
+            ValueError: a parameter is unknown or impossible; the message begins with the name of the parameter.
         """
 
     def uses_gpus(self, runs: Sequence[Run]) -> bool:
@@ -115,7 +115,7 @@ class Experiment(Protocol):
 
         Args:
             runs: all runs of the sweep, so that the groups do not depend on which runs are finished.
-            gpus: number of GPUs of the engine.
+            gpus: number of GPUs of the machine or cluster that executes the sweep.
         """
 
     def execute(self, runs: Sequence[Run], scratch: Path) -> list[RunResult]:

@@ -19,8 +19,8 @@
     seconds = 3600
     memory_gb = 4
 
-A parameter that is itself a table, such as `evaluate` of learn, may be a table of the file. The file is checked before
-any run starts; an error message names the line.
+A parameter whose value is a dict, such as `evaluate` of learn, may be a section of the file: `[evaluate]`. The file is
+checked before any run starts; an error message names the line.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def read_spec(path: Path, memory_gb: float = math.inf) -> Spec:
 
     Args:
         path: the file.
-        memory_gb: memory of a worker's machine; a larger limit of memory is refused. Unlimited by default.
+        memory_gb: memory of a worker's machine; a sweep with a larger limit is refused. Default: infinite.
 
     Raises:
         ValueError: the file is not a valid sweep; the message names the line.
@@ -131,7 +131,7 @@ class _Reader:
         return seeds
 
     def _choices(self) -> list[dict[str, Parameter]]:
-        """Parameters of all runs, without the seed."""
+        """Return the parameters of all runs, without the seed."""
         fixed, grid, sets = self._table("parameters"), self._grid(), self._sets()
         tables = {name: self._given[name] for name in self._structured if name in self._given}
         taken: set[str] = set()
@@ -209,7 +209,7 @@ class _Reader:
         return self._refuse(f"more than {_MOST_RUNS} runs are too many", key, "" if key else "grid")
 
     def _where(self, name: str, chosen: dict[str, Parameter]) -> tuple[str, int]:
-        """Section, and index in a list, that gave a parameter its value; `name` may be table.key."""
+        """Return the section that gave a parameter its value, and its index in [[list]]; `name` may be SECTION.KEY."""
         table, _, _ = name.partition(".")
         if table in self._structured and table in self._given:
             return table if table != name else "", 0
@@ -220,17 +220,17 @@ class _Reader:
         return "list", next((i for i, one in enumerate(sets) if table in one and one.items() <= chosen.items()), 0)
 
     def _refuse(self, what: str, key: str = "", section: str = "", index: int = 0) -> ValueError:
-        """The error for a key of a section, with its line; `index` counts sections of the same name."""
+        """Return the error for a key of a section, with the line; `index` counts sections of the same name."""
         return ValueError(f"{self._path}, line {self._line(key, section, index)}: {what}")
 
     def _line(self, key: str, section: str, index: int) -> int:
-        """The key's line, or else its section's, or else the first; `tomllib` gives values without lines."""
+        """Return the line of the key, else of its section, else 1. `tomllib` gives no line numbers."""
         at, inside, seen = 1, section == "", -1
         for number, line in enumerate(self._lines, 1):
             header = re.match(r"\s*\[{1,2}\s*[\"']?([\w-]+)[\"']?\s*\]{1,2}\s*(#|$)", line)
             if header:
                 seen += header[1] == section
-                if section == "" and header[1] == key:  # a table that is a parameter, or unknown
+                if section == "" and header[1] == key:  # a section that is a parameter, or an unknown section
                     return number
                 inside = header[1] == section and seen == index
                 at = number if inside else at
@@ -244,5 +244,5 @@ class _Reader:
 
 
 def _text(value: Parameter) -> str:
-    """A text that is equal for values that make the same run: for 1 and 1.0, but not for 1 and true."""
+    """Return a text that is equal for values that give the same run: for 1 and 1.0, but not for 1 and true."""
     return json.dumps(same_number(value), sort_keys=True, default=str)

@@ -1,13 +1,14 @@
 """The folder of a sweep, in which every run is complete or absent, whatever happens to the processes that write it.
 
-    lock, driver             lock of the single driver, released when it dies; the driver's process and host
+    lock                     held by the single driver, and released when the driver dies
+    driver                   the driver's process and host
     sweep.json               name, limits and runs
     progress.json            progress, as last published by the driver
     runs/ID.run              a finished run: scalars, provenance, arrays (the checksummed container of `rasf.files`)
     failed/ID.json           a failed run: reason and traceback
-    scratch/JOB/             checkpoints of an unfinished job, and `share`, the done share of the job
+    scratch/JOB/             checkpoints of an unfinished job, and `share`, the finished share of the job
     log.txt                  output of the workers
-    table.parquet            the combined table
+    table.parquet            the table of results (`rasf_lab.sweep.table`)
 
 A damaged file counts as absent. Experiments may keep more files in the folder.
 """
@@ -35,7 +36,7 @@ from rasf_lab.sweep.spec import Spec
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _SHARE = "share"
-_PATIENCE_S = 0.25  # longest wait for the lock, which `driver` may hold for a moment
+_PATIENCE_S = 0.25  # longest wait for the lock; `Store.driver` holds it for a moment to test it
 
 
 class Finished(NamedTuple):
@@ -63,7 +64,7 @@ class Store:
             ValueError: the folder has another driver, or holds files but no sweep.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        before = {self._lock.name, self._owner.name}  # written before sweep.json
+        before = {self._lock.name, self._owner.name}  # files written before sweep.json
         # list first, then test for sweep.json: another driver that starts now writes sweep.json before other files
         others = [name for name in os.listdir(self.folder) if name not in before and not is_partial(name)]
         if others and not self._declaration.exists():
@@ -123,7 +124,7 @@ class Store:
         return [Run.from_description(each) for each in self.declared()["runs"]]
 
     def finish(self, run: Run, outcome: RunResult, provenance: dict[str, object]) -> None:
-        """Save a finished run, completely or not at all, and delete its failure."""
+        """Save a finished run, completely or not at all, and delete the note of an earlier failure."""
         scalars = {name: _to_json(value) for name, value in outcome.scalars.items()}
         save_file(
             self._path(run), {"run": run.describe(), "scalars": scalars, "provenance": provenance}, outcome.arrays
@@ -158,7 +159,7 @@ class Store:
         return {run.id: str(why) for run, why in noted if why is not None and not self.is_finished(run)}
 
     def clear_failures(self, runs: Sequence[Run]) -> None:
-        """Delete failures, so that the runs are tried again."""
+        """Delete the notes of failures, so that the runs are tried again."""
         for run in runs:
             self._note(run).unlink(missing_ok=True)
 
@@ -177,7 +178,7 @@ class Store:
         return path
 
     def share(self, job: Sequence[Run]) -> float:
-        """Return the share of a job that is done, as its experiment last reported; 0 without a report."""
+        """Return the finished share of a job, as its experiment last reported it; 0 without a report."""
         try:
             share = float((self._scratch(job) / _SHARE).read_text())
         except (OSError, ValueError):
@@ -204,7 +205,7 @@ def report_progress(scratch: Path, share: float) -> None:
 
     Args:
         scratch: the job's scratch folder.
-        share: the share of the job that is done, 0 to 1.
+        share: the finished share of the job, 0 to 1.
     """
     write_text(scratch / _SHARE, f"{share:.4f}")
 
@@ -215,7 +216,7 @@ def sweep_folder(scratch: Path) -> Path:
 
 
 def _json(path: Path) -> Header:
-    """The JSON object in a file; empty if the file is absent or damaged."""
+    """Return the JSON object in a file; empty if the file is absent or damaged."""
     try:
         found = json.loads(path.read_text())
     except (FileNotFoundError, ValueError, RecursionError):
@@ -224,7 +225,7 @@ def _json(path: Path) -> Header:
 
 
 def _to_json(scalar: object) -> object:
-    """A scalar of Python or numpy as JSON, which lacks nan and infinity."""
+    """Return a scalar of Python or numpy as a JSON value; nan and infinity become {"float": text}."""
     value = scalar.item() if isinstance(scalar, np.generic) else scalar
     return {"float": repr(value)} if isinstance(value, float) and not math.isfinite(value) else value
 

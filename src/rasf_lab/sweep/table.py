@@ -1,9 +1,9 @@
-"""The combined table of a sweep: a row for every run that is finished or failed, in declared order, as Parquet.
+"""The table of results of a sweep: a row for every run that is finished or failed, in declared order, as Parquet.
 
     id, kind, seed, status ("finished" or "failed"), reason      reason: why a run failed
     parameters, scalars                                          a column for each name
     version, commit, python                                      provenance
-    host, device, wall_s, peak_gb, together, date                provenance that differs between equal sweeps
+    host, device, wall_s, peak_gb, together, date                provenance that differs if a sweep is repeated
 
 A name that another column has gets a suffix: a parameter `seed` is the column `seed_parameter`, and a scalar with the
 name of a parameter ends in `_result`. Missing values are null.
@@ -72,7 +72,7 @@ def write_table(store: Store) -> Path:
 
 
 def _column(values: list[Any], name: str) -> pyarrow.Array:
-    """A column of one type: bool, int, float, or else text; lists and tables are JSON."""
+    """Return a column of one type: bool, int, float, or else text. Lists and dicts become JSON text."""
     import pyarrow
 
     values = [json.dumps(value) if isinstance(value, list | dict) else value for value in values]

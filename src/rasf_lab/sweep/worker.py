@@ -1,4 +1,4 @@
-"""The work of a worker: execute the unfinished runs of a job, save each, and return the error if there is one."""
+"""What a worker process does: execute the unfinished runs of a job, save each, and return the error if there is one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class JobError(NamedTuple):
 
 
 def try_job(folder: Path, job: Sequence[Run]) -> JobError | None:
-    """Do a job and return its error, or None; all exceptions, even SystemExit, are caught."""
+    """Execute a job and return its error, or None; all exceptions, even SystemExit, are caught."""
     try:
         do_job(folder, job)
     except BaseException as error:
@@ -40,7 +40,7 @@ def do_job(folder: Path, job: Sequence[Run]) -> None:
     """Execute and save the unfinished runs of a job.
 
     Args:
-        folder: of the sweep.
+        folder: the folder of the sweep.
         job: the runs, all of one experiment.
     """
     store = Store(folder)
@@ -80,7 +80,7 @@ def provenance_of(wall_s: float, together: int) -> dict[str, object]:
 def commit() -> str:
     """Return the commit of the checkout that rasf runs from; empty outside a checkout."""
     here = Path(__file__).parent
-    if "site-packages" in here.parts:  # an environment may be inside the checkout of another project
+    if "site-packages" in here.parts:  # a virtual environment may lie in the checkout of another project
         return ""
     try:
         asked = ["git", "-C", str(here), "rev-parse", "HEAD"]
@@ -91,7 +91,7 @@ def commit() -> str:
 
 
 def _device() -> str:
-    """The GPU of this worker if JAX used it, else the processor's type."""
+    """Return the GPU of this worker if JAX used it, else the processor's type."""
     jax = sys.modules.get("jax")
     if jax is not None and os.environ.get("CUDA_VISIBLE_DEVICES"):
         return str(jax.devices()[0].device_kind)

@@ -170,7 +170,7 @@ def calibrated_start():
 SUITE = {  # sliders, and what a failure is
     "resource-gathering": (("killed (-1)", "gold", "gem"), "deaths", 4.0),
     "breakable-bottles": (("time (-1)", "delivered", "dropped (-1)"), "bottles dropped", 0.5),
-    "inventory": (("sold", "ordered", "orders", "held", "failure"), "units of demand lost", 0.05),
+    "inventory": (("sold", "ordered", "orders", "held", "failure"), "months with lost demand", 0.05),
     "deep-sea-treasure": (("treasure", "time (-1)"), "dives without a treasure", 1.0),
 }
 

@@ -1,8 +1,8 @@
 """The engine `local`: worker processes on this machine, one job each at a time.
 
 Workers are spawned, execute many jobs, and share compiled code through the caches of Numba and JAX on disk. (If a
-killed process leaves an entry of JAX's cache half written, JAX detects this and compiles each time, which is slower but
-not wrong.) A worker that dies, or exceeds its time or memory, is replaced. Workers die with the driver: on Linux at
+killed process leaves an entry of JAX's cache half written, JAX detects this and compiles each time, which is slow but
+correct.) A worker that dies, or exceeds its time or memory, is replaced. Workers die with the driver: on Linux at
 once, by a signal of the kernel, elsewhere at their next message to the driver. A worker has one core or one GPU. On a
 core, libraries for linear algebra use one thread, so that their sums do not depend on the number of cores. On a GPU,
 JAX fails if the GPU cannot be used, and allocates memory as needed, because another process may use the same GPU.
@@ -35,7 +35,7 @@ _ON_A_GPU = {"JAX_PLATFORMS": "cuda,cpu", "XLA_PYTHON_CLIENT_PREALLOCATE": "fals
 
 
 class _Worker:
-    """A worker process, its job and the start of the job; no other worker uses the worker's `gpu`."""
+    """A worker process, its job and the time when the job started. Each worker has a `gpu` of its own, or None."""
 
     def __init__(self, folder: Path, gpu: str | None) -> None:
         self.gpu = gpu
@@ -71,14 +71,14 @@ def _environment(gpu: str | None) -> Iterator[None]:
 
 
 def _work(folder: Path, pipe: Connection, driver: int) -> None:
-    """The main function of a worker: execute jobs from the pipe until the driver is gone."""
+    """Execute jobs from the pipe until the driver is gone; the main function of a worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != driver:  # the driver died before this call
             return
-    current_process().daemon = False  # so that a run may start processes
-    with suppress(OSError):  # runs go on if the log cannot be written
+    current_process().daemon = False  # a daemon could not start processes, but a run may
+    with suppress(OSError):  # runs continue without a log if it cannot be written
         log = os.open(folder / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(log, 1)
         os.dup2(log, 2)
@@ -98,7 +98,7 @@ class LocalEngine:
         whole("workers", workers)
         self.gpus = len(gpus)
         self._folder, self._limits = folder, limits
-        # a GPU id, or None for a core, for each worker that has not started
+        # one entry for each worker that has not started: the id of its GPU, or None for a core
         self._places: list[str | None] = list(gpus) if gpus else [None] * workers
         self._workers: list[_Worker] = []
 
@@ -140,7 +140,7 @@ class LocalEngine:
                     return Ended(job, message)
         except (EOFError, OSError):
             return self._died(worker)
-        if not worker.process.is_alive():  # a child of the worker may keep the pipe open
+        if not worker.process.is_alive():  # no end of file: a child of the worker may keep the pipe open
             return self._died(worker)
         if worker.job is None or worker.since is None:
             return None

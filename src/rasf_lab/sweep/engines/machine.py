@@ -46,7 +46,7 @@ def gpus() -> list[str]:
 
 
 def jax_cache() -> str:
-    """Return the folder of JAX's compiled programs, one per host, as processors differ in instructions."""
+    """Return the folder of JAX's compiled programs. Each host has its own, as processors differ in instructions."""
     return str(user_cache() / f"jax-{socket.gethostname()}")
 
 

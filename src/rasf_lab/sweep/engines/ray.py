@@ -2,8 +2,8 @@
 
 Every node needs rasf and the sweep's folder at the same path. A task gives its job to a worker process of its own (the
 engine `local`), so limits, logs and faults are handled as in that engine. Ray keeps the task's process, and with it the
-worker, for the next job. With a GPU the process ends after the job, because the next job may need the GPU's memory. If
-a node or process dies, the driver tries its jobs again.
+worker, for the next job. If the task has a GPU, its process ends after the job, to free the GPU's memory for the next
+job. If a node or process dies, the driver tries its jobs again.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class RayEngine:
     """An `Engine` on a Ray cluster.
 
     Args:
-        folder: of the sweep.
-        workers: jobs at a time; None, the default: one for each GPU or core of the cluster.
-        limits: of a job; none by default.
-        address: of the cluster; None, the default, starts one on this machine.
+        folder: the folder of the sweep.
+        workers: number of jobs at a time; None, the default: one for each GPU or core of the cluster.
+        limits: limits of a job; none by default.
+        address: address of the cluster; None, the default, starts a cluster on this machine.
         use_gpus: whether each job has a GPU; False by default.
 
     Raises:
@@ -73,7 +73,7 @@ class RayEngine:
         self._task = self._ray.remote(num_cpus=1, max_retries=0, **needs)(_do)
 
     def free(self) -> int:
-        # the cluster may grow and shrink
+        # counted anew in each call, because the cluster may grow and shrink
         places = self._workers or max(1, int(self._has("GPU" if self.gpus else "CPU")))
         return max(0, places - len(self._jobs))
 
@@ -132,7 +132,7 @@ def _knock(address: str) -> None:
 def _do(
     folder: str, described: list[Header], limits: tuple[float | None, ...], path: list[str]
 ) -> tuple[tuple[str, str] | None, bool]:
-    """The task: execute a job and return its error and whether its worker was lost; `path` is the driver's sys.path."""
+    """Execute a job in a Ray task; return its error and whether its worker was lost. `path`: the driver's sys.path."""
     import ray
 
     sys.path += [each for each in path if each not in sys.path]
@@ -150,5 +150,5 @@ def _do(
 
 @cache
 def _engine(folder: str, limits: tuple[float | None, ...], gpus: tuple[str, ...]) -> LocalEngine:
-    """An engine with one worker, kept for the next job."""
+    """Return an engine with one worker, which is kept for the next job."""
     return LocalEngine(Path(folder), 1, RunLimits(*limits), gpus)
