@@ -253,7 +253,7 @@ def test_what_is_printed_says_what_no_policy_knew_and_what_was_cut(library):
     assert len(str(both).splitlines()) == 9
     assert "are equal" not in str(both)
     plain = library.evaluate(gamble(), [0.0, 1.0, -9.0], MeanVariance(-50.0), 4)
-    assert str(plain).splitlines()[-1].startswith("all 4 returns are equal: an interval of width 0 holds only if")
+    assert str(plain).splitlines()[-1].startswith("all 4 returns are equal: intervals of width 0 are right only")
     assert str(plain).splitlines()[-2].startswith("sum of feature 2")
     assert (repr(report), repr(both)) == (str(report), str(both))  # as a notebook shows them
 
