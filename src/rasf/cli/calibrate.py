@@ -1,4 +1,4 @@
-"""`rasf calibrate`: act with a library, and add to its file how far predictions are from realised values."""
+"""`rasf calibrate`: act with a library, and store in its file how far predictions are from realised values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def calibrate(values: Header) -> None:
     total = options.setdefault("episodes", _EPISODES)
     silence_box_warnings()
     with counted() as bar:
-        task = bar.add_task("acting, episodes", total=total)
+        task = bar.add_task("acting (episodes)", total=total)
         found = library.calibrate(
             partial(make, where, kwargs) if kwargs else where,
             risks=values.get("risk") or library.risks(),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _EPISODES = 100
 _LIMITS = {"limit": "at_most", "floor": "at_least"}
-_OPTIONS = ("episodes", "seed", "max_steps", "discount_aware", "static", "phi", "failure")  # need weights
+_OPTIONS = ("episodes", "seed", "max_steps", "discount_aware", "static", "phi", "failure")  # all need --w
 _STANDARD_OUTPUT = Path("-")
 
 
@@ -71,7 +71,7 @@ class _Job(NamedTuple):
     file: Path
     library: PolicyLibrary
     env: str
-    env_kwargs: dict[str, object]  # empty: those of training
+    env_kwargs: dict[str, object]  # empty: the arguments of training
     w: Floats | list[Floats]  # (n, d); empty: only describe the library
     risks: list[Risk]
     options: Header
@@ -134,7 +134,7 @@ def _job(values: Header) -> _Job:
 
 
 def _compare(job: _Job) -> list[Comparison]:
-    """A comparison for each task; all comparisons have the same start states, from the same seed."""
+    """Return a comparison for each task; all comparisons have the same seed, and so the same start states."""
     if not len(job.w):
         return []
     from rasf.envs.gymnasium.single import make
@@ -145,7 +145,7 @@ def _compare(job: _Job) -> list[Comparison]:
     episodes = job.options["episodes"]
     rows = len(job.risks) + sum(map(len, job.options.get("prices", {}).values()))
     with counted() as bar:
-        task = bar.add_task("acting, episodes", total=len(job.w) * rows * episodes)
+        task = bar.add_task("acting (episodes)", total=len(job.w) * rows * episodes)
 
         def callback(weighting: int, row: str, over: int) -> None:
             if (weighting, row) not in begun[-1:]:
@@ -185,7 +185,7 @@ def _write_json(job: _Job, compared: list[Comparison]) -> None:
 
 
 def _printed(value: object) -> object:
-    """Functions by name, limits as text, other values unchanged."""
+    """Return functions by name, limits as text, and other values unchanged."""
     if isinstance(value, dict):
         return {name: part if isinstance(part, list) else str(part) for name, part in value.items()}
     return f"{value.__module__}:{getattr(value, '__name__', type(value).__name__)}" if callable(value) else value

@@ -52,7 +52,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; errors become one sentence."""
+    """Run the command line; print an error as one sentence."""
     try:
         with leaving_at_once():
             app()
@@ -63,7 +63,8 @@ def main() -> None:
     except Exception as error:  # a user's environment may raise anything
         if "RASF_TRACEBACK" in os.environ:
             raise
-        _fail(f"{type(error).__name__}: {' '.join(str(error).split())}; RASF_TRACEBACK=1 shows where")
+        said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        _fail(f"{said}; to see the traceback, set the environment variable RASF_TRACEBACK=1")
 
 
 def _fail(sentence: str) -> NoReturn:

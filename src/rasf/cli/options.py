@@ -1,6 +1,6 @@
-"""Commands from declared arguments: an option for each, and a TOML file with the same names (`--config`).
+"""Commands made from declared arguments: each argument has an option, and a TOML file (`--config`) can give it too.
 
-Options and the file use the same readers. Options take precedence over the file.
+Options and file have the same names, and their values are read by the same functions. Options take precedence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CONFIG = Argument("config", "A TOML file with values for these options; options
 
 
 def command(arguments: tuple[Argument, ...]) -> Callable[[Callable[[Header], None]], Callable[..., None]]:
-    """Make a command from a function of a dict: values by the names of their arguments.
+    """Make a command from a function that takes a dict of values by argument name.
 
     Args:
         arguments: Declared arguments; those with a flag become options. Flags of the same argument exclude each other.
@@ -57,7 +57,7 @@ def _identifier(row: Argument) -> str:
 
 
 def _parameter(row: Argument) -> Parameter:
-    """The parameter that typer turns into an option."""
+    """Return the parameter that typer turns into an option."""
     repeated = " May be repeated." if row.many else ""
     default = f" Default: {row.default}." if row.default else ""
     words = f"{row.help}{repeated}{default}"
@@ -71,7 +71,7 @@ def _parameter(row: Argument) -> Parameter:
 
 
 def _gathered(rows: Mapping[str, Argument], given: Header, config: Path | None) -> Header:
-    """The values by the names of arguments; a flag replaces values of the same argument in the file."""
+    """Return the values by argument name; a flag replaces values that the file gives for the same argument."""
     flags = read_values(rows, {flag: list(one) if isinstance(one, tuple) else one for flag, one in given.items()})
     values = {} if config is None else _read_config(config, rows)
     named = {rows[flag].name for flag in flags}
@@ -98,7 +98,7 @@ def _read_config(path: Path, rows: Mapping[str, Argument]) -> Header:
 
 
 def own_environment(library: PolicyLibrary) -> str:
-    """Return the id of the environment that a library was trained on; `load` checks that it names no module."""
+    """Return the id of the environment that a library was trained on; refuse an id that is missing or unknown."""
     from rasf.envs.registration import is_registered
 
     env_id = library.environment.id
@@ -115,7 +115,7 @@ def own_environment(library: PolicyLibrary) -> str:
 
 
 def arguments_like(library: PolicyLibrary, env_id: str, given: Header) -> Header:
-    """Return keyword arguments of an environment: `given`, and for the library's environment also those of training."""
+    """Return keyword arguments of an environment: `given`, and in the library's environment those of training too."""
     return library.environment.make_kwargs(**given) if env_id == library.environment.id else given
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rasf.statistics import Interval
 
 _ENDS = ("", "_low", "_high")
-_SHOWN = 12  # policies
+_SHOWN = 12  # rows, at most, in the table of policies
 _BESIDE = 6  # sums of features that fit into 100 columns
 
 
@@ -57,7 +57,7 @@ def _print_table(title: str | None, corner: str, heads: Sequence[str], cells: di
 
 
 def print_calibration(found: Calibration) -> None:
-    """Print a table of predicted and realised values, by risk, and sentences on predictions that are off."""
+    """Print a table of predicted and realised values for each risk, and sentences on predictions that are off."""
     heading, *rows = found.rows()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, name in enumerate(heading):
@@ -116,17 +116,17 @@ def print_library(file: Path, library: PolicyLibrary) -> None:
         table.add_row(str(number), _weights(policy.w), printable(short_risk(risk_to_text(policy.risk))), *seen)
     console.print(table)
     if len(library.policies) > _SHOWN:
-        say(f"and {len(library.policies) - _SHOWN} more")
+        say(f"and {len(library.policies) - _SHOWN} more policies")
     if totals:
         over = "the log" if from_log else "training"
         say(f"{' and '.join(totals)} {'are totals' if len(totals) > 1 else 'is a total'} over {over}")
     if from_log:
-        say("predicted is the risk's value of the discounted return from the log's start states, with 95 % intervals")
+        say("'predicted' is the risk's value of the discounted return from the log's start states, with 95 % intervals")
     say(_how_to_evaluate(file, library))
 
 
 def _how_to_evaluate(file: Path, library: PolicyLibrary) -> str:
-    """A sentence on how to evaluate a library: with a command, or with phi."""
+    """Return a sentence on how to evaluate a library: with phi if it was trained with phi, else with a command."""
     from rasf.envs.registration import is_registered
 
     phi, env_id = library.environment.phi, library.environment.id
@@ -140,7 +140,7 @@ def _how_to_evaluate(file: Path, library: PolicyLibrary) -> str:
 
 
 def _made(provenance: object) -> Iterator[str]:
-    """A line for each training; the provenance in a file may be anything."""
+    """Yield a line for each training; the provenance comes from a file and may have any type."""
     if not isinstance(provenance, dict):
         return
     parts = provenance.get("merged")
@@ -166,10 +166,10 @@ def _signed(interval: Interval) -> str:
 
 
 def _number(value: float) -> str:
-    """Three digits, or whole numbers up to 99999; a dash for nan."""
+    """Return a number as text: with three digits, or whole from 100 to 99999; a dash for nan."""
     if math.isnan(value):
         return "-"
-    value += 0.0  # -0.0 is 0.0
+    value += 0.0  # turns -0.0 into 0.0
     return f"{value:.0f}" if 100 <= abs(value) < 1e5 else f"{value:.3g}"
 
 

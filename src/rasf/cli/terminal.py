@@ -1,7 +1,7 @@
 """The terminal: results on standard output, progress and errors on standard error, and Ctrl-C.
 
 Ctrl-C ends a command at once (`leaving_at_once`). Commands with workers to stop or results to save handle Ctrl-C
-themselves: `rasf train` by an `Interrupt`, others by Python's exception (`interruptible`).
+themselves: `rasf train` by an `Interrupt`, others by KeyboardInterrupt (`interruptible`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rich.progress import (
 
 from rasf.files import is_stream
 
-INTERRUPTED = 130
+INTERRUPTED = 130  # exit code
 console = Console(emoji=False)  # else the end of "mean-variance:-1:" becomes an emoji
 
 
@@ -93,7 +93,7 @@ def check_folder(name: str, folder: Path) -> Path:
 
 
 def check_plot(plot: Path) -> None:
-    """Refuse a figure that is not a .png or cannot be written."""
+    """Refuse the path of a figure that does not end in .png or cannot be written."""
     if plot.suffix != ".png":
         raise ValueError(f"plot must end in .png, got {plot}")
     check_writable("plot", plot)
@@ -124,7 +124,7 @@ class Interrupt:
             self._undo()
             _leave(number, frame)
         self.asked = True
-        with suppress(RuntimeError):  # the signal may have come in the middle of a print
+        with suppress(RuntimeError):  # raised if the signal came in the middle of a print
             self._bar.console.print("stopping soon, to save; a second Ctrl-C exits at once", style="yellow")
 
 
@@ -132,8 +132,8 @@ class Interrupt:
 def leaving_at_once() -> Iterator[None]:
     """In this context, until `interruptible` is called, Ctrl-C ends the process silently with code 130.
 
-    A process that ignores SIGINT still ignores the signal. Python's exception is not used, because the exception can
-    get lost in callbacks of a library, such as JAX's at each garbage collection.
+    A process that ignores SIGINT still ignores the signal. KeyboardInterrupt is not used, because Python drops an
+    exception that is raised within some callbacks, such as the callback that JAX runs at each garbage collection.
     """
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.SIG_IGN:
@@ -145,12 +145,12 @@ def leaving_at_once() -> Iterator[None]:
 
 
 def interruptible() -> None:
-    """Make Ctrl-C an exception again, for a command with workers to stop or results to save."""
+    """Let Ctrl-C raise KeyboardInterrupt again, for a command with workers to stop or results to save."""
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
     if os.isatty(2):
-        os.write(2, b"\x1b[?25h\n")  # progress hides the cursor
+        os.write(2, b"\x1b[?25h\n")  # show the cursor, which a progress bar hides
     os._exit(INTERRUPTED)

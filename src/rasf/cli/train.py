@@ -1,7 +1,7 @@
 """`rasf train`: train a library on an environment or from a log, show the progress, and save the library.
 
 Training is preceded by a rehearsal, the same call with one step per task. The rehearsal finds errors that would occur
-only after hours (weights of the wrong size, networks that do not fit the library that grows), and gives the number of
+only after hours (weights of the wrong size, networks that do not fit the library of `--grow`), and gives the number of
 policies.
 
 Ctrl-C stops training soon and saves the policies learned so far; a second Ctrl-C exits at once without a library. An
@@ -100,7 +100,7 @@ class _Job(NamedTuple):
         return self.out.with_name(f"{self.out.name}.checkpoint")
 
     def learn(self, **more: object) -> PolicyLibrary:
-        """`rasf.learn`, or `grow` of the base library."""
+        """Call `rasf.learn`, or `grow` of the base library if there is one."""
         from rasf.library.learn import learn
 
         grow = learn if self.base is None else self.base.grow
@@ -134,7 +134,7 @@ def _train_from(values: Header) -> None:
 
 
 def _new_file(values: Header) -> Path:
-    """The path of the library; refuses a path that cannot be written, and missing tasks."""
+    """Return the path of the library; refuse a path that cannot be written, and missing tasks."""
     if "out" not in values:
         raise ValueError("out must be given, the file of the library, such as --out gathering.rasf")
     if "tasks" not in values:
@@ -178,13 +178,13 @@ def _job(values: Header) -> _Job:
 
 
 def _settings(values: Header) -> Header:
-    """The settings of the agent; refuses arguments that have a flag or that only Python can give."""
+    """Return the settings of the agent; refuse arguments that have a flag or that only Python can give."""
     settings: Header = values.get("settings", {})
     taken = {row.name for row in TRAINING if FLAG in row.where or row.read is None}
     for name in settings:
         if name in taken:
-            raise ValueError(f"set must name a setting of the agent; {name} is none, or has its own option")
-    if isinstance(settings.get("widths"), int):  # of --set widths=64
+            raise ValueError(f"set must name a setting of the agent; {name} is not one, or has its own option")
+    if isinstance(settings.get("widths"), int):  # --set widths=64 gives a number
         settings |= {"widths": [settings["widths"]]}
     return settings
 
@@ -273,7 +273,7 @@ def _lock(out: Path) -> Iterator[Callable[[], None]]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise ValueError(f"out must be of one training at a time; another training is writing to {out}") from None
+        raise ValueError(f"out can have one training at a time; another training is writing to {out}") from None
 
     def unlock() -> None:
         path.unlink(missing_ok=True)

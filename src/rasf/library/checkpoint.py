@@ -6,9 +6,9 @@ A trainer names its stateful parts, and `Checkpoint` writes their state to one f
     an object with `state()` and `restore(state)`, if attributes are not enough
     an array of numpy or jax, a generator of random numbers, a number, text, None, or a list, tuple or dict of parts
 
-State is restored *into* the parts that the trainer has made from its arguments; types come from these parts, never from
-the file. A checkpoint also has a label with everything that determines the results of training. A checkpoint with a
-different label is refused.
+State is restored *into* the parts that the trainer has made from its arguments. Types come from these parts, never from
+the file. A checkpoint also has a label with everything that determines the results of training. A checkpoint is refused
+if its label differs from that of the training.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ class Checkpoint:
         return self.path is not None and time.monotonic() >= self._next
 
     def tick(self) -> None:
-        """Write the file if it is due; call this where all parts are consistent."""
+        """Write the file if it is due. Call this only when no part is in the middle of an update."""
         if self.due:
             self.write()
 
     def write(self) -> None:
-        """Write the file now. If that fails, the last file is kept, and training continues."""
+        """Write the file now. If that fails, the previous file is kept, and training continues."""
         assert self.path is not None
         begin, arrays = time.monotonic(), Arrays()
         state = _encoded(self._parts, "state", arrays)
@@ -149,7 +149,7 @@ def _is_jax(value: object) -> bool:
 
 
 def _encoded(value: object, name: str, arrays: Arrays) -> object:
-    """A part as JSON; arrays go to `arrays`, under names that start with `name`."""
+    """Return a part as JSON; its arrays are added to `arrays`, under names that start with `name`."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, np.generic):
@@ -215,17 +215,19 @@ def _array(live: object, held: np.ndarray) -> object:
     if isinstance(live, np.ndarray) and held.dtype != live.dtype:
         raise TypeError(f"an array of {live.dtype} cannot be restored from {held.dtype}")
     if not _is_jax(live):
-        return np.array(held)  # arrays from a file are read-only
+        return np.array(held)  # a copy, because arrays from a file are read-only
     import jax.numpy as jnp
 
     wanted = jnp.asarray(live)
     if (held.shape, held.dtype) != (wanted.shape, wanted.dtype):
-        raise TypeError(f"networks of {wanted.shape} cannot be restored from {held.shape}")
+        raise TypeError(
+            f"a network's array of {wanted.dtype} {wanted.shape} cannot be restored from {held.dtype} {held.shape}"
+        )
     return jnp.array(held)
 
 
 def _sequence(live: object, held: list[object], arrays: Arrays) -> object:
-    """Return a list, a tuple or a NamedTuple, of the type of `live`; a list if `live` is None."""
+    """Return a sequence of the type of `live`, a list, tuple or NamedTuple; a list if `live` is None."""
     if isinstance(live, tuple) and hasattr(live, "_make"):
         return live._make(_restored(one, each, arrays) for one, each in zip(live, held, strict=True))
     known = list(live) if isinstance(live, list | tuple) and len(live) == len(held) else [None] * len(held)

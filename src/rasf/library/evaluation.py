@@ -6,10 +6,10 @@
     failures      steps that the environment, or the caller's rule, marks as failures
     sums          of every feature over an episode, undiscounted
 
-Failures, and sums of a feature that are 0 in some episodes, have the intervals of `event_interval`, which are not
-points even without an event: [0, 0.036] for 0 failures in 100 episodes. All other intervals are by the bootstrap. If
-all returns are equal, bootstrap intervals have width 0, and a remark says so. In a `Comparison` all risks have the same
-start states, so differences are paired.
+Failures, and features whose sum is 0 in some episodes, have the intervals of `event_interval`. These intervals have a
+positive width even if no event occurred: [0, 0.036] for 0 failures in 100 episodes. All other intervals are by the
+bootstrap. If all returns are equal, bootstrap intervals have width 0, and a remark says so. In a `Comparison` all risks
+have the same start states, so differences are taken episode by episode.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ if TYPE_CHECKING:
 
 WORST = 0.1  # share of the episodes in CVaR
 _FEW = 20  # episodes; with fewer, returns are not compared with predictions
-_NEAR, _ALIKE = 0.25, 1.25  # tolerated: a difference of means in standard deviations, a ratio of spreads
-_SURELY = 1.5  # factor on intervals of 95 %, as several features are compared
+# tolerated between prediction and result: a difference of means in standard deviations, a ratio of standard deviations
+_NEAR, _ALIKE = 0.25, 1.25
+_SURELY = 1.5  # by this factor 95 % intervals are widened, because several features are compared
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -56,13 +57,13 @@ class Report:
     phi: Floats  # (n, d) sums of the features
     discounted_phi: Floats  # (n, d) discounted sums of the features
     failures: Floats | None  # (n,) steps with a failure; None if the environment reports none
-    lengths: Ints  # (n,)
+    lengths: Ints  # (n,) steps
     truncated: Bools  # (n,) whether the episode was truncated, so that sums lack the remaining steps
-    rest: Floats  # (n,) predicted remaining return of a truncated episode, discounted; else 0
+    rest: Floats  # (n,) predicted remaining return of a truncated episode, discounted to its start; else 0
     unseen: float  # share of the decisions at observations that no policy has seen
     starts: npt.NDArray[Any]  # (n, ..) first observations, encoded for the policies
     names: tuple[str, ...] = ()  # of the features
-    sizes: Floats | None = None  # (d,) value of each feature in a step with an event, nan if unknown
+    sizes: Floats | None = None  # (d,) what one event adds to each feature's sum, nan if unknown
     bounds: Bounds | None = None  # the bounds of a calibrated library
 
     @property
@@ -103,7 +104,7 @@ class Report:
         found = {}
         for name, values in (("return", self.returns), ("discounted", self.discounted)):
             found[name] = mean_interval(values)
-            # minus the first return, so that the variance of equal returns is exactly 0
+            # despite rounding, equal returns have variance 0 if the first return is subtracted from all
             found[f"{name}_variance"] = interval_of(values - values[0], lambda drawn: drawn.var(axis=-1, ddof=1))
             found[f"{name}_cvar"] = interval_of(values, partial(mean_of_the_worst, share=WORST))
         if self.truncated.any():
@@ -119,9 +120,9 @@ class Report:
     def sums(self) -> dict[str, Interval]:
         """The mean sum of every feature over an episode, undiscounted, with its interval, by the feature's name.
 
-        A sum that is 0 in all episodes has an interval only if the environment declares bounds of the feature in a step
-        and one of the bounds is 0. Otherwise the value of one rare event is unknown, and the ends of the interval are
-        nan.
+        A sum that is 0 in all episodes has an interval only if the environment declares bounds of the feature in one
+        step, of which one is 0. The other bound is then taken as the value of one event. Otherwise this value is
+        unknown, and the ends of the interval are nan.
         """
         return {name: _of_sums(self.phi[:, i], self._size(i)) for i, name in enumerate(self.feature_names)}
 
@@ -192,8 +193,9 @@ class Report:
         """A sentence on how returns differ from predictions at the start states.
 
         It is None if the difference is small or may be due to chance. Unless an episode was truncated, the sentence
-        also names the feature whose discounted sum is predicted worst. Returns above the prediction are not an error:
-        the prediction assumes that the selected policy acts to the end, and GPI may change to a better policy.
+        also names the feature whose predicted discounted sum is the most overoptimistic. Returns above the prediction
+        are not an error: the prediction assumes that the selected policy acts to the end, and GPI may change to a
+        better policy.
         """
         predicted = self.rule.predict(self.starts, features=range(len(self.w)))
         mean, spread = predicted.overall()
@@ -215,7 +217,9 @@ class Report:
         return None if not said else f"of discounted returns, {' and '.join(said)}: calibrate, or train for more steps"
 
     def _mispredicted_sum(self, predicted: Floats) -> list[str]:
-        """A clause on the feature whose predicted discounted sum is most too favourable, if by more than chance.
+        """Return a clause on the feature whose predicted discounted sum is the most overoptimistic, in a list.
+
+        The list is empty if no prediction is overoptimistic by more than chance explains.
 
         predicted: The predicted means (d,) of the discounted sums.
         """
@@ -226,10 +230,10 @@ class Report:
             allowed = _SURELY * (got.high - got.estimate if mean > got.estimate else got.estimate - got.low)
             off = abs(mean - got.estimate)
             favourable = (mean - got.estimate) * self.w[i] > 0
-            if (
-                favourable and off > max(allowed, worst * spread) and spread > 0
-            ):  # nan if the value of an event is unknown
-                worst, said = off / spread, [f"{mean:.3g} of {self.feature_names[i]} was predicted and {got} realised"]
+            # if the value of an event is unknown, `allowed` is nan, and the comparison is False
+            if favourable and off > max(allowed, worst * spread) and spread > 0:
+                worst = off / spread
+                said = [f"a sum of {mean:.3g} of {self.feature_names[i]} was predicted and {got} realised"]
         return said
 
     def remarks(self) -> list[str]:
@@ -241,7 +245,7 @@ class Report:
                 found.append(f"acts as if the weight of {self.feature_names[i]} were {weights}")
         if (self.returns == self.returns[0]).all():
             found.append(
-                f"all {self.episodes} returns are equal: an interval of width 0 holds only if nothing is random"
+                f"all {self.episodes} returns are equal: intervals of width 0 are right only if nothing is random"
             )
         if self.unseen > 0:
             found.append(f"{self.unseen:.1%} of the decisions were at observations that no policy has seen")
@@ -274,7 +278,7 @@ class Comparison:
 
     def __post_init__(self) -> None:
         if any(report.failures is not None for report in self.reports.values()):
-            # some environments report failures only after the first failure
+            # an environment may begin to report failures with the first one: reports before it have no failures
             for name, report in self.reports.items():
                 if report.failures is None:
                     self.reports[name] = replace(report, failures=np.zeros(report.episodes))
@@ -297,7 +301,7 @@ class Comparison:
         return event_difference(mine, first) if measure == "failures" else mean_interval(mine - first)
 
     def remarks(self) -> list[str]:
-        """Return a sentence for each risk whose returns are worse than those of neutral acting, by that risk's measure.
+        """Return a sentence for each risk that judges its own returns to be worse than those of neutral acting.
 
         Rows with limits or prices are not judged. Without a neutral row the list is empty.
         """
@@ -354,7 +358,7 @@ def _of(report: Report, measure: str) -> Floats:
 
 
 def _of_sums(sums: Floats, size: float) -> Interval:
-    """The mean of the sums (n,) of a feature; with the interval of events if some sums are 0."""
+    """Return the mean of a feature's sums (n,) with its interval, which is that of events if some sums are 0."""
     return mean_interval(sums) if (sums != 0).all() else event_interval(sums, size)
 
 

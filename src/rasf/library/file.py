@@ -34,7 +34,7 @@ def save(library: PolicyLibrary, path: str | PathLike[str], precision: str = "si
 
     Raises:
         ValueError: `path` cannot be the path of a file.
-        OSError: the file cannot be written; the error names it.
+        OSError: the file cannot be written; the error names the file.
     """
     target = as_path(path)
     arrays = {f"sources/{name}": part for name, part in library.sources.arrays(precision).items()}
@@ -77,7 +77,7 @@ def _restored(header: Header, arrays: Arrays) -> PolicyLibrary:
     if any(part.shape[:1] != (len(policies),) for part in history.values()):
         raise ValueError("its history must have an entry for each policy")
     if not all(isinstance(note, str) for note in header["notes"]):
-        raise ValueError("its notes must be sentences")
+        raise ValueError("its notes must be a list of text")
     calibration, parts = None, _under(arrays, "calibration/")
     if parts or "calibration" in header:
         from rasf.library.calibration.calibration import Calibration

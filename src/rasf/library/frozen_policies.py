@@ -1,4 +1,4 @@
-"""Frozen policies of a library: distributions of their feature returns, scored for any weights and risk.
+"""Frozen policies of a library: distributions of their discounted sums of features, scored for any weights and risk.
 
 `TablePolicies` holds psi and Sigma of tabular policies, `NetworkPolicies` holds networks. Both have the interface
 `FrozenPolicies`. An `Encoder` turns an observation into a table's key or a network's input.
@@ -50,7 +50,7 @@ class Explanation:
         action: The action; one, or (B,).
         source: The selected source policy; one, or (B,).
         prices: The price of each limit, by the name of the feature; one, or (B,).
-        expected: The expected sum of each limited feature at the choice, by name; one, or (B,).
+        expected: The expected sum of each limited feature after the chosen action, by name; one, or (B,).
         remarks: A sentence for each observation at which a limit cannot be kept, else an empty text.
         bounds: The bounds of a calibrated library, for one observation.
     """
@@ -116,13 +116,13 @@ class FrozenPolicies(Protocol):
     def n_features(self) -> int: ...  # d
 
     @property
-    def n_inputs(self) -> int: ...  # n, the numbers of an observation
+    def n_inputs(self) -> int: ...  # n, the size of an encoded observation
 
     @property
     def gamma(self) -> float: ...  # the discount of the learned returns
 
     @property
-    def limit(self) -> int: ...  # steps of an episode, at which learned returns end; 0 for continuing returns
+    def limit(self) -> int: ...  # number of steps after which learned returns end; 0 for continuing returns
 
     def check(self, risk: Risk) -> None:
         """Raise a ValueError for a risk that these policies cannot score."""
@@ -146,10 +146,10 @@ class FrozenPolicies(Protocol):
         """Return the arrays of the library's file; the weights of networks may have precision "half"."""
 
     def describe(self) -> Header:
-        """Return sizes and kind, as JSON."""
+        """Return the sizes and the kind of the policies, as JSON."""
 
     def shared_settings(self) -> dict[str, Any]:
         """Return the settings of the agent, by name, that must be the same for all policies of a library."""
 
     def merge(self, parts: Sequence[Any]) -> Any:
-        """Return the policies of several sources of this kind, concatenated."""
+        """Return one object with the policies of several objects of this class, concatenated."""

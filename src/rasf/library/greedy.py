@@ -25,11 +25,12 @@ from rasf.envs.gymnasium.vector import SyncEnvs
 TIMES = 10
 _SHARE = 200  # a check takes 1 / _SHARE of the steps of training
 _LEAST, _MOST = 50, 2_000  # steps of a check
-_FAIR = 0.5  # share of training, after which results are judged
+_FAIR = 0.5  # share of training after which results are judged
 _CLEARLY = 1.0  # standard errors by which policies should earn more than random actions
 _SURELY = 3.0  # standard errors by which predictions may differ from returns
 _FEW = 5  # fewest episodes of a policy from which the spread of its returns is estimated
-_NEAR, _ALIKE = 0.25, 1.25  # tolerated: a difference of means in standard deviations, a ratio of spreads
+# tolerated between prediction and result: a difference of means in standard deviations, a ratio of standard deviations
+_NEAR, _ALIKE = 0.25, 1.25
 
 
 class Greedy(NamedTuple):
@@ -82,9 +83,9 @@ class GreedyCheck:
         self._make, self._rng = make, np.random.default_rng([seed, 41])
         self._steps, self._due = min(_MOST, steps // _SHARE), 0
         self._random_phi: Floats | None = None
-        # by policy: share of training, greedy return, and the return that the greedy return should exceed
+        # checks of each policy: share of training, greedy return, and the return that the greedy return should exceed
         self._looked: dict[int, list[tuple[float, float, float]]] = {}
-        # by policy, of the second half of training: predicted mean and standard deviation, realised return
+        # late episodes of each policy: predicted mean and standard deviation of the return, realised return
         self._foreseen: dict[int, list[tuple[float, float, float]]] = {}
 
     def look(self, share: float, policy: int, w: Floats, greedy: Greedy) -> dict[str, float]:
@@ -112,7 +113,7 @@ class GreedyCheck:
         return returns | {"greedy_episodes": float(len(phi))} | named | self._compare(share, policy, w, greedy, found)
 
     def _compare(self, share: float, policy: int, w: Floats, greedy: Greedy, found: _Episodes) -> dict[str, float]:
-        """Mean predicted and mean realised discounted return of the episodes that can be compared."""
+        """Return the mean predicted and the mean realised discounted return; late in training, also record both."""
         if greedy.predict is None or not found.whole.any():
             return {}
         pairs = [greedy.predict(found.starts[i]) for i in np.flatnonzero(found.whole)]
@@ -143,7 +144,7 @@ class GreedyCheck:
             return None
         return (
             "the greedy policies earned no more than random actions in the second half of training: try more steps, "
-            "a larger gamma, more exploration (epsilon), or check whether the features tell good outcomes from bad"
+            "a larger gamma, more exploration (epsilon), or check whether the features tell good outcomes from bad ones"
         )
 
     def _foresaw_wrongly(self) -> str | None:
@@ -152,7 +153,7 @@ class GreedyCheck:
             return None
         off, ratios = [], []
         for means, stds, returns in every:
-            rounding = 1e-4 * max(1.0, np.abs(returns).max())  # so that returns without variance can be compared too
+            rounding = 1e-4 * max(1.0, np.abs(returns).max())  # keeps divisors above 0 if all returns are equal
             spread = float(np.hypot(returns.std(ddof=1), rounding))
             off.append((returns - means) / spread)
             ratios.append((np.mean(stds**2) + means.var() + rounding**2) / spread**2)
@@ -189,7 +190,7 @@ class GreedyCheck:
             if transition.over:
                 phi, discounted, failures = [*phi, nothing], [*discounted, nothing], [*failures, 0]
                 whole.append(step.terminated or (greedy.whole and step.truncated))
-        n = max(1, len(phi) - 1)  # an unfinished episode counts only if there is no other
+        n = max(1, len(phi) - 1)  # the last, unfinished episode counts only if no episode was finished
         return _Episodes(
             np.array(phi[:n]), np.array(failures[:n], np.float64), starts, np.array((whole or [False])[:n]),
             np.array(discounted[:n]),

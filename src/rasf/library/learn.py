@@ -129,13 +129,15 @@ def learn(
         margin: How much worse than the best action an explored action may be, in units of the largest known reward.
             Default: 0.1.
         optimism: Assumed value of an untried action, in units of the largest known reward. Default: 0.3.
-        prior: Largest weight, in tries, of failures in similar states in the estimate for a state. Default: 20.
+        prior: Largest number of virtual tries by which failures in similar states enter the estimate for a state.
+            Default: 20.
 
     Settings of networks (see also rasf.NetworkSettings); a second default is that of "rasfdqn":
         widths: Units of the hidden layers. Default: (256, 256) / (64, 64).
         shared: All policies share the hidden layers. Default: False / True.
         objects: How many numbers describe an object, if an observation is a list of objects. Default: 0.
-        frequency: Spread of the frequencies of a first layer of sines; 0 for tanh. Default: 0.
+        frequency: Standard deviation of the initial frequencies of a first layer of sines; 0 for a first layer of tanh.
+            Default: 0.
         horizon: "continuing": learned returns continue after a time limit. "episode": learned returns end at the time
             limit, and networks see the time left. Default: "continuing" / "episode".
         episode_length: The time limit in steps, if the environment does not declare it. Default: 0.
@@ -143,10 +145,12 @@ def learn(
         decay: The learning rate decreases linearly. Default: False / True.
         batch: Transitions in an update. Default: 32 / 64.
         updates: Updates for each step of the environment. Default: 1.
-        target_period: Updates between copies to the target networks. Default: 1000 / 250.
+        target_period: Updates between two copies of the weights to the target networks. Default: 1000 / 250.
         n_step: Steps over which features are summed before bootstrapping. Default: 1 / 5.
-        average: Number of updates over which the weights of the acting networks are averaged. Default: 0 / 1000.
-        warmup: Random steps before the first update, which scale inputs and features. Default: 0 / 500.
+        average: Number of updates over which the weights of the acting networks are averaged; 0 for the last weights.
+            Default: 0 / 1000.
+        warmup: Random steps before the first update, which determine the scale of inputs and features.
+            Default: 0 / 500.
         replay: Steps that the replay keeps; 0 keeps all. Default: 0.
         prioritised: Share of a batch drawn by prioritised replay. Default: 0 / 0.5.
         epsilon: Probability of a random action. Default: 0.1 / 0.05.
@@ -165,7 +169,7 @@ def learn(
         list the automatic choices.
 
     Raises:
-        ValueError: An argument is invalid, which is found before training, or the environment violates its own
+        ValueError: An argument is invalid (arguments are checked before training), or the environment violates its own
             declarations.
     """
     begin = time.perf_counter()
@@ -228,7 +232,8 @@ def learn(
             more = {"bounds": bounds, "support": support, "once": single}
         trained = train(training, **more)
         notes += [] if greedy is None else greedy.remarks()
-        if world.reports_failures:  # the first report may come late: policies trained before it have failures nan
+        # an environment may begin to report failures late: policies trained before that have nan, which means 0
+        if world.reports_failures:
             for one in trained:
                 np.nan_to_num(one.history["failures"], copy=False)
         seconds = saver.seconds_before + time.perf_counter() - begin

@@ -62,7 +62,7 @@ class PolicyLibrary:
         environment: The description of the training environment.
         policies: The task and the risk of each policy.
         agents: The agents that trained the policies.
-        history: Statistics of training by name, such as the return: arrays with an entry for each policy.
+        history: Statistics of training, such as the return, by name: arrays with an entry for each policy.
         notes: Sentences on the automatic choices of training.
         provenance: Time, versions, seed and settings of training.
         calibration: The result of `calibrate`, or None.
@@ -205,7 +205,7 @@ class PolicyLibrary:
     def _explain(
         self, obs: object, w: npt.ArrayLike, risk: Risk, limits: GivenLimits | None, t: int | Ints
     ) -> tuple[Explanation, ActingRule, np.ndarray]:
-        """The scores, for one observation as for a batch of one; the acting rule; the encoded observations."""
+        """Return the scores for a batch (of one for one observation), the acting rule, and the encoded observations."""
         encoded = np.atleast_2d(self.encode(obs, t))
         rule = self.rule(w, risk, limits=limits)
         found, memory = self.sources.scores(encoded, rule.w, risk), rule.begin(encoded)
@@ -273,7 +273,7 @@ class PolicyLibrary:
         return found if read is None else WithinLimits.of(found, read, self.policies)
 
     def _limits(self, given: GivenLimits, risk: Risk, names: Sequence[str] | None) -> Limits:
-        """The limits on predicted sums; a calibrated library tightens them to allow for its errors."""
+        """Return the limits on predicted sums; a calibrated library tightens them to allow for prediction errors."""
         read = read_limits(given, self.n_features, names)
         if self.calibration is not None:
             return self.calibration.tightened(read, risk, self.gamma)
@@ -282,7 +282,7 @@ class PolicyLibrary:
         return read
 
     def _weights(self, w: npt.ArrayLike) -> Floats:
-        """Weights (d,) that can be scored without overflow."""
+        """Return the weights (d,); refuse weights so large that scores would overflow."""
         found = checks.weights("w", w, self.n_features)
         if np.abs(found).max() > checks.HEAVIEST:
             most = checks.HEAVIEST
@@ -414,8 +414,8 @@ class PolicyLibrary:
             prices: {feature's name or index: price or list of prices}. Every price adds a control, with a name such as
                 "price collision 4", that acts neutrally, without limits, for w minus the price of that feature.
                 Default: none.
-            callback: called after every step with the name of the risk or control that acts, and the number of its
-                episodes that are over. An exception that the callback raises ends the evaluation. Default: none.
+            callback: called after every step with the name of the risk or control that acts, and the number of episodes
+                that it has finished. An exception that the callback raises ends the evaluation. Default: none.
 
         Returns:
             A report for every risk and every control.
@@ -462,7 +462,7 @@ class PolicyLibrary:
                 calibration. Default: none.
 
         Returns:
-            The calibration. Its text names the predictions that are wrong, and what may help.
+            The calibration. Printed, it names the predictions that are wrong, and what may help.
 
         Raises:
             ValueError: an argument is invalid, or `episodes` is too small for the number of tasks and risks.

@@ -1,7 +1,7 @@
-"""Progress of training: the argument of callbacks, logs, and the result of a trainer.
+"""Progress of training: what callbacks receive, log files, and what a trainer returns.
 
-A log has a line of JSON for each call of the callback, written immediately; `docs/cli.md` lists the fields. A value
-that is unknown (the loss of a table, failures that the environment does not report) or not finite is null.
+A log file has a line of JSON for each call of the callback, written immediately; `docs/cli.md` lists the fields. A
+value that is unknown (the loss of a table, failures that the environment does not report) or not finite is null.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ class TrainingProgress:
         step: Steps that the policy has acted in so far.
         total: The sum of the rewards of these steps.
         failures: Failures in these steps; nan if the environment has not reported any.
-        extras: Further values by their names in the log: loss, clipped_below and clipped_above of networks, means over
-            recent episodes, returns of greedy and random episodes, the share of time that the environment takes.
+        extras: Further values by name, mostly as in the log: loss of networks; clipped_below and clipped_above, the
+            clipped mass of histograms; means over recent episodes; returns of greedy and random episodes;
+            environment_share, the share of time that the environment takes.
         w: The weights of the policy's task.
         risk: The policy's risk.
         share: The share of all training that is done.
@@ -107,7 +108,7 @@ class Reporter:
 
     Args:
         callback: The callback, or None.
-        tasks: Weights (n, d).
+        tasks: Weights (n, d) of the tasks.
         risks: All risks. In each task, the policies of each risk act in an equal share of the steps.
         place: The index of the risk.
         steps: Steps of a task.
@@ -124,7 +125,7 @@ class Reporter:
         further: int = 0,
     ) -> None:
         self._callback, self._tasks, self._risk = callback, tasks.tolist(), risks[place]
-        self._policies = len(tasks) + further  # of each risk
+        self._policies = len(tasks) + further  # for each risk
         self._risks, self._place, self._steps = len(risks), place, max(1, steps // len(risks))
         self.stopped = False
 
@@ -137,7 +138,11 @@ class Reporter:
         extras: Mapping[str, float] = {},
         share: float | None = None,
     ) -> bool:
-        """Report the progress of a task; return whether to stop. `share` of training is None for tasks in sequence."""
+        """Report the progress of a task; return whether to stop.
+
+        `share` is the share of training that is done. None is for tasks that are trained in sequence: the share then
+        follows from `task` and `step`.
+        """
         if self._callback is not None:
             n, done = len(self._tasks), task * self._risks + self._place
             if share is None:
@@ -199,7 +204,7 @@ class TrainingLog:
             return
         try:
             if not self._stream and self._path.stat().st_size != self._size:
-                self._file.truncate(self._size)  # removes lines of another run, or later than the checkpoint
+                self._file.truncate(self._size)  # removes lines of another run, or written after the checkpoint
             self._file.write(line)
             self._file.flush()
             self._size += len(line)
@@ -252,7 +257,7 @@ def _known(value: float) -> float | None:
 class ScalarLog:
     """Scalars for TensorBoard (extra `tensorboard`): event files in `folder`.
 
-    A lane is a policy or a run; each lane has a subfolder.
+    Each policy or run has a subfolder, which TensorBoard shows as a curve.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -264,22 +269,22 @@ class ScalarLog:
         self._writers: dict[str, EventFileWriter] = {}
         self._failed = False
 
-    def write(self, lane: str, step: int, scalars: Mapping[str, float]) -> None:
-        """Add the scalars of one lane at one step. If a file cannot be written, the log ends with one warning."""
+    def write(self, subfolder: str, step: int, scalars: Mapping[str, float]) -> None:
+        """Add the scalars of one policy or run at one step. If writing fails, the log ends with one warning."""
         if self._failed:
             return
         try:
-            self._write(lane, step, scalars)
+            self._write(subfolder, step, scalars)
         except OSError as error:
             _log.warning("%s cannot be written: %s; training continues", self._folder, error.strerror or error)
             self._failed = True
 
-    def _write(self, lane: str, step: int, scalars: Mapping[str, float]) -> None:
+    def _write(self, subfolder: str, step: int, scalars: Mapping[str, float]) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 
-        if lane not in self._writers:
-            self._writers[lane] = self._open(str(self._folder / lane))
+        if subfolder not in self._writers:
+            self._writers[subfolder] = self._open(str(self._folder / subfolder))
         values = [Summary.Value(tag=tag, simple_value=float(value)) for tag, value in scalars.items()]
-        self._writers[lane].add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
-        self._writers[lane].flush()
+        self._writers[subfolder].add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
+        self._writers[subfolder].flush()

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from rasf.library.progress import Callback, TrainingProgress
 
-_MUCH_CLIPPED = 0.01
+_MUCH_CLIPPED = 0.01  # clipped mass from which the bar shows it
 
 
 class _Rate(ProgressColumn):
@@ -59,13 +59,13 @@ def in_words(progress: TrainingProgress, policies: int) -> str:
 def shown_on_bar(
     callback: Callback | None, progress: bool | None, steps: int, policies: int
 ) -> Iterator[Callback | None]:
-    """Yield a callback that calls the given one and moves a bar on standard error.
+    """Yield a callback that moves a bar on standard error and calls the given callback.
 
     Args:
-        callback: The callback, or None.
+        callback: The given callback, or None.
         progress: Whether to show the bar; None shows it on a terminal and in a notebook.
-        steps: Steps of the whole training.
-        policies: Policies of the whole training.
+        steps: Number of steps of the whole training.
+        policies: Number of policies of the whole training.
     """
     console = Console(stderr=True, emoji=False)
     if progress is False or (progress is None and not (console.is_terminal or console.is_jupyter)):

@@ -1,4 +1,4 @@
-"""The steps around training: the choice of a trainer, its inputs (`Training`), and a library of its results."""
+"""Before and after training: choose a trainer, collect its inputs (`Training`), make a library of its results."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ _RENAMED = {
 
 
 def setting_names(base: DataclassInstance) -> list[str]:
-    """Return the sorted names of the settings."""
+    """Return the names of the settings, sorted."""
     return sorted(one.name for one in fields(base))
 
 

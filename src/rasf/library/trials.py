@@ -56,7 +56,7 @@ class Trials:
 
     @contextmanager
     def opened(self, library: PolicyLibrary) -> Iterator[FeatureVector]:
-        """Yield environments that run in parallel, and close those that were opened here at the end."""
+        """Yield environments that run in parallel; at the end, close the environments that were opened here."""
         env, kwargs = self.env, checks.keywords("env_kwargs", self.env_kwargs)
         if isinstance(env, gymnasium.vector.VectorEnv):
             vector = open_vector(env, None, self.phi, **kwargs)
@@ -80,7 +80,7 @@ class Trials:
                 library.check_environment(opened.describe())
                 if self.failure is not None:
                     opened.count_failures(self.failure)
-                if opened.env is env:  # the caller's environment cannot be copied
+                if opened.env is env:  # the caller's environment cannot be copied, so it runs alone
                     break
             yield SyncEnvs(environments)
 
@@ -200,7 +200,7 @@ class _Run:
         self.memories[-1].advance(rewards, self._rule.sources.gamma, self._rows)
 
     def remaining(self, episode: int, obs: Any, t: int) -> float:
-        """The predicted mean return after t steps; 0 at the time limit, or if no policy has seen `obs`."""
+        """Return the predicted mean of the remaining return after t steps; 0 at the time limit or at unseen `obs`."""
         if t >= self._rule.sources.limit > 0:
             return 0.0
         encoded, memory = self._library.encode(obs, t)[None], self.memories[-1].of(np.array([episode - self._first]))
@@ -215,7 +215,7 @@ def named_risks(risks: Sequence[Risk] | Mapping[str, Risk]) -> dict[str, Risk]:
         raise ValueError(f"risks must be a list of risks, or a dict of them by name, got {risks!r:.80}")
     named = dict(risks) if isinstance(risks, Mapping) else {risk_to_text(risk): risk for risk in risks}
     if len(named) < len(risks):
-        raise ValueError(f"risks must differ in their names, {', '.join(named)}; a dict can name them")
+        raise ValueError(f"risks must differ in their names, {', '.join(named)}; to name them, give a dict")
     if not all(isinstance(name, str) for name in named):
         raise ValueError(f"risks must have names that are text, got {', '.join(map(repr, named))}")
     return named
@@ -248,9 +248,9 @@ def check_callback(callback: object) -> None:
 
 
 def _sizes_of_events(bounds: Floats) -> Floats:
-    """The value (d,) of each feature in a step with an event, from its bounds (d, 2) in a step.
+    """Return what one event adds to each feature (d,), from the bounds (d, 2) of the features in a step.
 
-    It is the bound that is not 0 if the other bound is 0, else nan.
+    If one bound of a feature is 0, the value is the other bound; else it is unknown, nan.
     """
     low, high = bounds.T
     size = np.where(low == 0, high, np.where(high == 0, low, np.nan))

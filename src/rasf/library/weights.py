@@ -31,7 +31,7 @@ class WeightEstimate:
         w: The estimate (d,).
         covariance: The covariance (d, d) of the estimate, within the observed directions.
         noise_variance: The variance s^2 of the noise; nan if there are no more samples than observed directions.
-        unseen: Orthonormal basis (n, d) of the directions of feature space that were not observed.
+        unseen: Orthonormal basis (m, d) of the m directions of feature space that were not observed.
         samples: The number of rewards.
     """
 
@@ -48,7 +48,7 @@ class WeightEstimate:
 
     @property
     def standard_error(self) -> Floats:
-        """Standard error (d,) of each weight: inf if the data does not determine it; nan if `noise_variance` is nan."""
+        """Standard error (d,) of each weight: inf if the data does not determine it, nan if `noise_variance` is nan."""
         return self.error_of(np.eye(len(self.w)))
 
     def error_of(self, phi: npt.ArrayLike) -> Floats:
@@ -127,10 +127,10 @@ class WeightLearner:
         u, size, vt = np.linalg.svd(R / scale)
         seen = size > _RANK_TOLERANCE * max(size[0], 1e-300)
         outside = vt[~seen] / scale
-        unseen = np.linalg.qr(outside.T)[0].T if len(outside) else outside  # orthonormal
+        unseen = np.linalg.qr(outside.T)[0].T if len(outside) else outside  # an orthonormal basis
         inverse = vt[seen].T / size[seen] / scale[:, None]
-        inverse = inverse - unseen.T @ (unseen @ inverse)  # for the solution of the smallest norm
-        left = u[:, ~seen].T @ z  # with the factor's last entry, the residual
+        inverse = inverse - unseen.T @ (unseen @ inverse)  # gives the solution of the smallest norm
+        left = u[:, ~seen].T @ z  # together with `rest`, the residual
         spare = self.samples - int(seen.sum())
         noise = float((rest**2 + left @ left) / spare) if spare > 0 else float("nan")
         return WeightEstimate(inverse @ (u[:, seen].T @ z), noise * inverse @ inverse.T, noise, unseen, self.samples)

@@ -253,7 +253,7 @@ def test_what_is_printed_says_what_no_policy_knew_and_what_was_cut(library):
     assert len(str(both).splitlines()) == 9
     assert "are equal" not in str(both)
     plain = library.evaluate(gamble(), [0.0, 1.0, -9.0], MeanVariance(-50.0), 4)
-    assert str(plain).splitlines()[-1].startswith("all 4 returns are equal: an interval of width 0 holds only if")
+    assert str(plain).splitlines()[-1].startswith("all 4 returns are equal: intervals of width 0 are right only")
     assert str(plain).splitlines()[-2].startswith("sum of feature 2")
     assert (repr(report), repr(both)) == (str(report), str(both))  # as a notebook shows them
 
@@ -328,7 +328,7 @@ def test_what_cannot_be_evaluated_is_refused(library, change, said):
 @pytest.mark.parametrize(("risks", "said"), [
     ([], "risks must be a list of risks, or a dict of them by name"),
     (NEUTRAL, "risks must be a list of risks, or a dict of them by name"),
-    ([NEUTRAL, NEUTRAL], "risks must differ in their names, neutral; a dict can name them"),
+    ([NEUTRAL, NEUTRAL], "risks must differ in their names, neutral; to name them, give a dict"),
     ([NEUTRAL, "cvar:0.1"], "risk must be a rasf risk"),
 ])  # fmt: skip
 def test_what_cannot_be_compared_is_refused(library, risks, said):
@@ -657,7 +657,8 @@ def test_the_feature_whose_sum_is_predicted_worst_is_named(wide, monkeypatch):
     for little in ([0.0, 0.0], [0.2, 0.2], [-1.0, -1.0]):
         assert told(little) is None
     first, second = plain.feature_names
-    assert f"returns, {sums[0] + spread[0]:.3g} of {first} was predicted and {sums[0]:.3g} [" in told([1.0, 0.6])
+    said = f"returns, a sum of {sums[0] + spread[0]:.3g} of {first} was predicted and {sums[0]:.3g} ["
+    assert said in told([1.0, 0.6])
     assert f"of {second} was predicted" in told([0.6, 1.0])
     assert told([1.0, 0.6], cut=True) is None  # its sum goes on after the cut
 

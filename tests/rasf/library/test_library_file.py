@@ -221,7 +221,7 @@ def stored(libraries, tmp_path_factory):
     (lambda h, a: h.update(environment=[1, 2]), "its environment must be a dict"),
     (lambda h, a: h.update(policies="ab"), "its policies must be a list"),
     (lambda h, a: h.update(notes="ab"), "its notes must be a list"),
-    (lambda h, a: h.update(notes=[1]), "its notes must be sentences"),
+    (lambda h, a: h.update(notes=[1]), "its notes must be a list of text"),
     (lambda h, a: h.update(agent=None), "its agent must be a str"),
     (lambda h, a: h["environment"].update(n_actions=3), "n_actions must agree with the policies, which have 2, got 3"),
     (lambda h, a: h["environment"].update(n_actions=True), "the n_actions of its environment cannot be True"),

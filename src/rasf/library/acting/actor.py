@@ -1,4 +1,4 @@
-"""`Actor`: acts by a rule in an episode loop of the caller."""
+"""`Actor`: acts by an acting rule in an episode loop that the caller writes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Actor:
 
     @property
     def threshold(self) -> Floats:
-        """The threshold b (B,) of a static risk; 0 for other rules."""
+        """The threshold (B,) of a static risk, see `rasf.library.acting.static`; 0 for other rules."""
         return self._memory.own.get("threshold", np.zeros(len(self.accrued)))
 
     @property
@@ -46,7 +46,7 @@ class Actor:
         return self._rule.prices(self._memory) if len(self._fresh) else {}
 
     def remarks(self) -> list[str]:
-        """Return a sentence for each episode whose limits cannot be kept, and are exceeded as little as possible."""
+        """Return a sentence for each episode whose limits cannot be kept, but are exceeded as little as possible."""
         return list(filter(None, self._rule.not_kept(self._memory))) if len(self._fresh) else []
 
     def reset(self, over: npt.ArrayLike | None = None) -> None:

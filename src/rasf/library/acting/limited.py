@@ -1,7 +1,7 @@
-"""Acting within limits: the best policy and action (i, a) of those whose expected costs are within the budget.
+"""Acting within limits: the best pair (policy, action) among the pairs whose expected costs are within the budget.
 
-`rasf.limits` defines the budget; following the selected policy is always within the budget. The values of policies and
-actions are those of another acting rule.
+`rasf.limits` defines the budget, in which following the selected policy is always possible. Another acting rule gives
+the values of the pairs.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from rasf.risk import Risk
 
 @dataclass(frozen=True, eq=False)
 class WithinLimits(ActingRule):
-    """The choices of a rule, within m limits.
+    """Another rule, restricted by m limits.
 
     `memory.own` has these arrays, in addition to those of the rule:
 
         source    (B,) the selected policy, -1 before the first choice
-        spare     (B, m) the part of the budget that the last choice left; before the first choice, the limits
+        spare     (B, m) the part of the budget that the last choice did not use; before the first choice, the limits
         prices    (B, m) the prices of the limits at the first choice
         costs     (B, m) the expected sums of the limited features after the first choice
         kept      (B,) whether the first choice keeps all limits
@@ -42,7 +42,7 @@ class WithinLimits(ActingRule):
 
     @classmethod
     def of(cls, base: ActingRule, limits: Limits, policies: Sequence[tuple[Sequence[float], Risk]]) -> WithinLimits:
-        """Return `base` within limits; `policies`: weights and risk of each source policy."""
+        """Return `base` restricted by limits; `policies` are the weights and the risk of each source policy."""
         own = [(w, acting_risk(risk)) for w, risk in policies]
         return cls(base.sources, base.w, base.risk, base.task, base, limits, own)
 
@@ -114,12 +114,12 @@ class WithinLimits(ActingRule):
         return ["" if kept else sentence for kept, sentence in zip(memory.own["kept"], sentences, strict=True)]
 
     def _costs(self, obs: Observations) -> Floats:
-        """The expected sums (K, B, A, m) of the limited features, with the signs that make them costs."""
+        """Return the expected sums (K, B, A, m) of the limited features, with the signs that make them costs."""
         each = np.eye(self.sources.n_features)[self.limits.features] * self.limits.signs[:, None]
         return np.stack([self.sources.scores(obs, one, NEUTRAL).mean for one in each], axis=-1)
 
     def _budget(self, obs: Observations, memory: Memory, costs: Floats) -> Floats:
-        """The budget (B, m): at first the limits, later the costs of the selected policy plus `spare` / gamma."""
+        """Return the budget (B, m): at first the limits, later the selected policy's costs plus `spare` / gamma."""
         source, spare = memory.own["source"], memory.own["spare"]
         budget = spare.copy()
         for i in set(source[source >= 0].tolist()):

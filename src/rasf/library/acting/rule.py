@@ -3,8 +3,8 @@
 A rule is immutable. The state of episodes is in a `Memory`:
 
     memory = rule.begin(obs)                        at the first observations (B, n) of B episodes
-    actions = rule.act(obs, memory)                 at every step; then, with the rewards (B,) of the step,
-    memory.advance(rewards, gamma)
+    actions = rule.act(obs, memory)                 at every step
+    memory.advance(rewards, gamma)                  after the step, with its rewards (B,)
 
 In shapes, K is the number of policies, B of observations or episodes, and A of actions. A new way to act is a subclass
 of `ActingRule` that defines `values`, and overrides other methods if needed.
@@ -57,18 +57,18 @@ class Memory:
         return cls(np.concatenate(accrued), np.concatenate(discount), own)
 
     def of(self, rows: Ints | Bools) -> Memory:
-        """Return a copy of some of the episodes."""
+        """Return a copy that has only the episodes `rows`."""
         own = {name: part[rows] for name, part in self.own.items()}
         return replace(self, accrued=self.accrued[rows], discount=self.discount[rows], own=own)
 
     def put(self, rows: Ints | Bools, others: Memory) -> None:
-        """Overwrite some of the episodes."""
+        """Overwrite the episodes `rows` with `others`."""
         self.accrued[rows], self.discount[rows] = others.accrued, others.discount
         for name, part in self.own.items():
             part[rows] = others.own[name]
 
     def advance(self, rewards: Floats, gamma: float, rows: Ints | slice = slice(None)) -> None:
-        """Add the rewards of a step, of all episodes or of some."""
+        """Add the rewards of one step of the episodes `rows`, by default all."""
         self.accrued, self.discount = self.accrued.copy(), self.discount.copy()
         self.accrued[rows] += self.discount[rows] * rewards
         self.discount[rows] *= gamma
@@ -80,7 +80,7 @@ class Prediction(NamedTuple):
     Attributes:
         mean: Mean of the task's discounted return (B,).
         std: Standard deviation (B,) of this return; nan if the policies have learned means only.
-        sums: Expected discounted sums of features (B, n).
+        sums: Expected discounted sums (B, m) of the m features that were given to `predict`.
     """
 
     mean: Floats
@@ -100,7 +100,8 @@ class ActingRule(ABC):
         sources: the policies.
         w: weights (d,) by which actions are chosen.
         risk: the risk to act for.
-        task: weights (d,) of the task, by which returns are computed; they differ from `w` if features are re-priced.
+        task: weights (d,) of the task, by which returns are computed; they differ from `w` if actions are
+            chosen at prices.
     """
 
     sources: FrozenPolicies
@@ -119,7 +120,7 @@ class ActingRule(ABC):
 
     @property
     def per_state(self) -> bool:
-        """Whether the rule acts for a per-state risk, as rules do in calibrations."""
+        """Whether the rule acts for a per-state risk, as all rules of a calibration do."""
         return False
 
     def begin(self, obs: Observations, choose: Choose | None = None) -> Memory:
@@ -127,7 +128,8 @@ class ActingRule(ABC):
 
         Args:
             obs: first observations (B, n).
-            choose: chooses from the values (K, B, A) at these observations. Default: the rule's own choice.
+            choose: returns the first choices (B,) for the values (K, B, A) at `obs`, for rules whose memory depends on
+                these choices. Default: the rule's own choices.
 
         Returns:
             The memory before the first action.
@@ -139,7 +141,7 @@ class ActingRule(ABC):
         """Return values (K, B, A), to be maximised, at observations (B, n); -inf where a policy has no data."""
 
     def means(self, obs: Observations) -> Floats | None:
-        """Return means (K, B, A) that decide between values equal up to rounding; None if the lowest index decides."""
+        """Return means (K, B, A) that break ties between values; None if ties go to the lowest index."""
         return None
 
     def choose(self, obs: Observations, memory: Memory, values: Floats) -> Ints:
@@ -186,11 +188,11 @@ class ActingRule(ABC):
         return {}
 
     def expected(self, memory: Memory) -> dict[str, Floats]:
-        """Return the expected sums (B,) of the limited features at the first choice, by name."""
+        """Return the expected sums (B,) of the limited features after the first choice, by name."""
         return {}
 
     def not_kept(self, memory: Memory) -> list[str]:
-        """Return for each episode a sentence on limits that cannot be kept, empty if all can be kept."""
+        """Return for each episode a sentence on limits that cannot be kept; an empty text if all can be kept."""
         return []
 
 

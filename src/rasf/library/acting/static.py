@@ -4,7 +4,7 @@
     action       argmax_a max_i E u(accrued - b + gamma^t G_i(s, a))      u and b: see `rasf.risk.certainty`
 
 G_i is the remaining return of policy i. This is GPI in the problem whose state also contains the accrued return
-(docs/theory.md). Histograms of networks give the distribution of G_i. For tables and networks of moments, G_i is
+(docs/theory.md). Histograms of networks give the distribution of G_i. If only mean and covariance are learned, G_i is
 assumed to be normal.
 """
 
@@ -21,7 +21,7 @@ from rasf.risk.certainty import CertaintyEquivalent, static_risk
 
 
 class StaticRisk(ActingRule):
-    """Act for the risk of the whole return; `memory.own` has its threshold (B,)."""
+    """Act for the risk of the whole return; `memory.own` has the threshold (B,)."""
 
     def __post_init__(self) -> None:
         static_risk(self.risk)
@@ -39,7 +39,7 @@ class StaticRisk(ActingRule):
         return self._returns(obs).utilities(self._risk, so_far[:, None], memory.discount[:, None])
 
     def means(self, obs: Observations) -> Floats:
-        """Return means (K, B, A), which decide where the utility is constant, as CVaR's is above its threshold."""
+        """Return means (K, B, A), which break ties: CVaR's utility, for example, is constant above the threshold."""
         return self._returns(obs).means()
 
     @property
@@ -47,7 +47,7 @@ class StaticRisk(ActingRule):
         return static_risk(self.risk)
 
     def _returns(self, obs: Observations) -> _Histograms | _Normals:
-        """The distributions of the remaining return, for K policies, B observations and A actions."""
+        """Return the distributions of the remaining return, for K policies, B observations and A actions."""
         histograms = self.sources.laws(obs, self.w)
         if histograms is not None:
             return _Histograms(*histograms)
@@ -68,19 +68,19 @@ class _Histograms(NamedTuple):
         return np.asarray((self.probs * self.atoms).sum(axis=-1))
 
     def certain(self, risk: CertaintyEquivalent) -> tuple[Floats, Floats]:
-        """Return certainty equivalents (K, B, A), and their thresholds."""
+        """Return certainty equivalents and their thresholds, (K, B, A) each."""
         value, b = risk.with_threshold(self.probs, self.atoms)
         return np.asarray(value), np.asarray(b)
 
     def utilities(self, risk: CertaintyEquivalent, so_far: Floats, z: Floats) -> Floats:
         """Return values (K, B, A) that rank actions as E u(so_far + z G) does; so_far and z are (B, 1)."""
-        if isinstance(risk, Entropic):  # exp(beta so_far) is a common factor, and may overflow
+        if isinstance(risk, Entropic):  # leaves out the common factor exp(beta so_far), which may overflow
             return np.asarray(risk.histogram(self.probs, z[..., None] * self.atoms))
         return np.asarray((self.probs * risk.utility(so_far[..., None] + z[..., None] * self.atoms)).sum(axis=-1))
 
 
 class _Normals(NamedTuple):
-    """Normal distributions by mean and standard deviation (K, B, A); known: where a policy has data."""
+    """Normal distributions: means, standard deviations, and whether the policy has data (`known`), (K, B, A) each."""
 
     mean: Floats
     std: Floats

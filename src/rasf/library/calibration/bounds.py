@@ -22,7 +22,7 @@ from rasf.arrays import Floats
 from rasf.files import Header
 
 LEVEL = 0.95
-AT_THE_LEVEL = 1.6448536270  # standard deviations above the mean, below which 95 % of a normal distribution lie
+AT_THE_LEVEL = 1.6448536270  # the 95 % quantile of a standard normal distribution
 AT_LEAST = ("mean", "cvar")  # quantities that are bounded from below
 _ALIKE = 0.25  # the variance between queries is taken to be at least this share of the variance of errors
 
@@ -48,7 +48,7 @@ class Bounds:
     def sides(self) -> dict[str, str]:
         """Return the relevant side of each bound in words: a lower bound of mean and CVaR, else an upper bound.
 
-        Costs that are negative features have a lower bound.
+        A cost whose feature is 0 or negative, such as -1 for each step, has a lower bound instead.
         """
         below = {name for name, bound in self.by_quantity.items() if bound.low < 0 >= bound.high}
         return {
@@ -88,14 +88,15 @@ def bounds_of_errors(errors: Floats, by_chance: Floats, level: float) -> tuple[F
     """
     n, ordered = len(errors), np.sort(shrunk(errors, by_chance), axis=0)
     rank = min(n, int(np.ceil((n + 1) * level)))
-    unsure = AT_THE_LEVEL * np.sqrt(errors.var(axis=0, ddof=1) / n)  # allowance for the error of the mean
+    unsure = AT_THE_LEVEL * np.sqrt(errors.var(axis=0, ddof=1) / n)  # allowance for the error of the mean of n errors
     return ordered[n - rank] - unsure, ordered[rank - 1] + unsure
 
 
 def shrunk(errors: Floats, by_chance: Floats) -> Floats:
-    """Return errors (n, q), shrunk towards their mean the more, the larger the share of chance in their variance.
+    """Return errors (n, q), shrunk towards their mean.
 
-    `by_chance` (n, q) are the standard errors due to chance. The variance between queries is the variance of the errors
+    The larger the share of their variance that is due to chance, the more errors are shrunk. `by_chance` (n, q) are the
+    standard errors due to chance. The variance between queries is the variance of the errors
     minus the variance by chance, but at least a quarter of the variance of the errors. If most of the variance is by
     chance, the difference says little about how much queries differ.
     """
@@ -106,5 +107,5 @@ def shrunk(errors: Floats, by_chance: Floats) -> Floats:
 
 
 def enough(level: float) -> int:
-    """Return the fewest queries for a bound of this level; with fewer, the bound is the largest error."""
+    """Return the smallest number of queries for a bound of this level; with fewer, the bound is the largest error."""
     return int(np.ceil(level / (1 - level) - 1e-9))

@@ -7,8 +7,8 @@ because the best of several predictions is biased upwards, and because return di
 on one scale (`quantities.py`), and bounds are order statistics of the errors (`bounds.py`). With fewer than 19 queries,
 the bound is the largest error, and a remark says so.
 
-The expected value is the prediction corrected by the median error. The expected value lies within its bounds, while a
-prediction that is always too high does not. If the mean error of a quantity is significant and large enough to matter,
+The expected value is the prediction corrected by the median error. The expected value always lies within its bounds,
+while a prediction may lie outside. If the mean error of a quantity is significant and large enough to matter,
 `remarks` gives the size of the error and advice.
 
 Each risk has its own bounds, because strong aversion selects policies whose predicted spread is too small. A risk
@@ -48,16 +48,16 @@ from rasf.risk.names import is_neutral, risk_to_text, stored_risk
 
 _STRICT = 0.975  # limits are tightened to this level, so that 95 % are kept despite sampling noise
 _LIMITED = "within limits"
-_OFF_SPREADS, _OFF_TIMES = 0.25, 1.5  # tolerated errors: of mean and CVaR in spreads, of spread and costs as a factor
+_OFF_SPREADS, _OFF_TIMES = 0.25, 1.5  # tolerated errors: of mean and CVaR in spreads; of spread and costs, a factor
 _NEGLIGIBLE = 0.02  # errors below this share of the return, or of the largest cost, do not count
 _TRY = (
-    "what may help: more steps_per_task, training tasks nearer to the queries, n_step=1 for networks (n-step returns "
-    "are partly those of other policies), a gamma whose 1 / (1 - gamma) steps cover an episode; bounds and expected "
-    "values allow for these errors"
+    "what may help: more steps_per_task, training tasks nearer to the queries, n_step=1 for networks (a longer "
+    "n-step return contains actions of other policies), a larger gamma, so that 1 / (1 - gamma) is at least the length "
+    "of an episode; bounds and expected values allow for these errors"
 )
 _TRY_GAMMA = (
-    "undiscounted sums of an episode are predicted by discounted sums, which differ less with a gamma whose "
-    "1 / (1 - gamma) steps cover an episode; bounds and expected values allow for the difference"
+    "undiscounted sums of an episode are predicted by discounted sums, which differ less with a gamma for "
+    "which 1 / (1 - gamma) is at least the length of an episode; bounds and expected values allow for the difference"
 )
 
 
@@ -117,7 +117,11 @@ class Calibration:
         return f"<Calibration: {len(self.risks)} queries at {', '.join(self.covered)}, {self.episodes} episodes in all>"
 
     def groups(self) -> dict[str, Bools]:
-        """Return masks (J,) of queries that share bounds, two or more, by name: of each risk, and within limits."""
+        """Return the groups of queries that share bounds, as masks (J,) by name.
+
+        The queries without limits at one risk are a group, and all queries with limits are a group. Groups of fewer
+        than two queries are left out.
+        """
         each = {risk: (np.array(self.risks) == risk) & ~self.limited for risk in self.covered}
         found = each | {_LIMITED: self.limited}
         return {name: mask for name, mask in found.items() if mask.sum() > 1}
@@ -156,15 +160,15 @@ class Calibration:
         if not rule.per_state:
             remarks = (*remarks, "the calibration is for per-state risks, which this acting rule does not use")
         ends = np.sort([self._scale.outcomes(predicted, part) for part in (errors.low, errors.high)], axis=0)
-        expected = np.clip(self._scale.outcomes(predicted, errors.middle), *ends)  # rounding
+        expected = np.clip(self._scale.outcomes(predicted, errors.middle), *ends)  # rounding may put it outside
         bounds = (Bound(float(mean), *map(float, pair)) for mean, pair in zip(expected, ends.T, strict=True))
         return Bounds(dict(zip(self.quantities, bounds, strict=True)), remarks)
 
     def bounds(self, group: str) -> Floats:
-        """Return for each query and quantity the relevant bound, from the errors of a group.
+        """Return for each query the lower bounds of mean and CVaR and the upper bounds of the other quantities.
 
         Args:
-            group: The name of the group, as in `groups`.
+            group: The group whose errors give the bounds; a name in `groups`.
 
         Returns:
             Bounds (J, q).
@@ -174,21 +178,21 @@ class Calibration:
         return np.where(np.isin(self.quantities, AT_LEAST), low, high)
 
     def _errors_of(self, risk: Risk, limited: bool, sure: float = LEVEL) -> _Errors:
-        """The bounds of the errors at a risk: its own, or the widest bounds of the neighbouring risks."""
+        """Return bounds of the errors at a risk: its own if it was calibrated, else the widest of the nearest risks."""
         name, groups = risk_to_text(risk), self.groups()
         known = [text for text in self.covered if text in groups] or list(groups)
         kind, level = _kind(risk)
         levels = {text: own for text in known for of, own in [_kind(stored_risk(text))] if of is kind or own == 0.0}
         remarks: tuple[str, ...] = ()
         if limited and _LIMITED in groups:
-            chosen = [_LIMITED]  # all risks together: the errors are those of choices within a limit
+            chosen = [_LIMITED]  # one group for all risks
             if not _between(level, levels.values()):
                 remarks = (
                     f"{name} within limits was not calibrated: the bounds are those of other risks within limits",
                 )
         elif name in known:
             chosen = [name]
-        elif not any(own != 0.0 for own in levels.values()):  # no calibrated risk of this class but neutral
+        elif not any(own != 0.0 for own in levels.values()):  # of this class of risk, only neutral was calibrated
             chosen = known
             remarks = (f"{name} was not calibrated: the widest bounds of {', '.join(known)} are shown",)
         else:
@@ -225,11 +229,11 @@ class Calibration:
                 continue
             errors = high.episode_costs if limit.per_episode else high.costs
             root = np.sqrt(max(at_most[k], 0.0)) - errors[features.index(feature)]
-            at_most[k] = root**2 if root >= 0 else -1.0  # no prediction is low enough for the limit
+            at_most[k] = root**2 if root >= 0 else -1.0  # a limit that no prediction of a cost can keep
         return limits._replace(at_most=at_most)
 
     def rows(self) -> list[list[str]]:
-        """Return a table: by risk, mean predictions and realised values, and the share of queries within their bound.
+        """Return a table by risk: mean predictions, mean realised values, and the share of queries within their bound.
 
         The bound of a query is computed from the errors of all other queries at this risk.
         """
@@ -243,11 +247,12 @@ class Calibration:
         return [["acting", "quantity", "queries", "predicted", "realised", "within its bound"], *body]
 
     def remarks(self) -> list[str]:
-        """Return a sentence for each quantity whose predictions are off, at the risk of the largest error; and advice.
+        """Return a sentence for each quantity whose predictions are off, and advice.
 
-        A quantity is off if the mean error over queries is more than two standard errors, and more than a quarter of
-        the realised spread (mean, CVaR) or a factor of 1.5 (spread, costs). Errors below a fiftieth of the return, or
-        of the largest cost, do not count, because in a deterministic environment every error is many spreads.
+        A sentence names the risk at which the error is largest. A quantity is off if the mean error over queries is
+        more than two standard errors, and more than a quarter of the realised spread (mean, CVaR) or a factor of 1.5
+        (spread, costs). Errors below a fiftieth of the return, or of the largest cost, do not count. Otherwise every
+        error would count in a deterministic environment, where the spread is 0.
         """
         worst: dict[str, tuple[float, str]] = {}
         for name, mask in self.groups().items():
@@ -348,7 +353,7 @@ class Calibration:
         with np.errstate(all="ignore"):
             comparable = np.isfinite([*found._bounds.values()]).all()
         if len({*found.quantities}) < q or not comparable:
-            raise ValueError("its calibration must have comparable numbers and different names")
+            raise ValueError("its calibration must give finite bounds, and its quantities must have different names")
         return found
 
 
@@ -356,14 +361,15 @@ _ARRAYS = ("limited", "w", "predicted", "realised", "error", "costs", "signs")
 
 
 def _misfit(quantity: str, predicted: float, realised: float, spread: float, scale: float) -> tuple[float, str]:
-    """The error of a mean prediction, as a multiple of the tolerated error and in words; 0 if negligible."""
+    """Return the error of a mean prediction, as a multiple of the tolerated error and in words; 0 if negligible."""
     said, found = (0.0 if abs(value) < 1e-9 * scale else float(value) for value in (predicted, realised))
     least, most = sorted((abs(said), abs(found)))
     if most - least <= _NEGLIGIBLE * scale:
         return 0.0, ""
     if quantity in AT_LEAST:
         spreads = abs(said - found) / spread
-        size, much = spreads / _OFF_SPREADS, "" if spread < _NEGLIGIBLE * scale else f"{spreads:.2g} spreads "
+        size = spreads / _OFF_SPREADS
+        much = "" if spread < _NEGLIGIBLE * scale else f"{spreads:.2g} standard deviations "
     else:
         times = most / least if least > _NEGLIGIBLE * most else np.inf
         size, much = times / _OFF_TIMES, f"{times:.2g} times " if np.isfinite(times) else ""
@@ -377,7 +383,7 @@ def _between(level: float, levels: Iterable[float]) -> bool:
 
 
 def _kind(risk: Risk) -> tuple[type[Risk] | None, float]:
-    """The class of a risk and its level of aversion: beta, or alpha - 1 for CVaR; 0 for neutral."""
+    """Return the class of a risk and its level of aversion: beta, or alpha - 1 for CVaR; 0 for neutral."""
     if is_neutral(risk):
         return MeanVariance, 0.0
     if isinstance(risk, MeanVariance | Entropic):

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
 _RESAMPLES = 50
-_FEWEST, _ENOUGH = 5, 20  # episodes of a query
-_FEWEST_TASKS, _MOST_TASKS = 10, 60
-Draw = Callable[[int, np.random.Generator], Floats | None]  # tasks of the environment's own distribution
+_FEWEST, _ENOUGH = 5, 20  # episodes of a query: required, and aimed at by the default number of tasks
+_FEWEST_TASKS, _MOST_TASKS = 10, 60  # by default
+Draw = Callable[[int, np.random.Generator], Floats | None]  # draws n tasks (n, d); None without a distribution of tasks
 Roll = Callable[[ActingRule, int], Report]  # runs the episodes of a query with a rule and a seed
 
 
@@ -91,7 +91,7 @@ def calibrate(
 
 
 def _try(library: PolicyLibrary, roll: Roll, tried: list[_Tried], seed: int, per_query: int) -> Calibration:
-    """Run every query, and then half as many of these queries with a drawn limit."""
+    """Run every query without limits, and then half as many randomly drawn queries, each with a random limit."""
     rng, free = np.random.default_rng([seed, 7]), len(tried)
     names = library.environment.feature_names or tuple(map(str, range(library.n_features)))
     rules = [library.rule(one.w, one.risk) for one in tried]
@@ -144,7 +144,7 @@ def _compare(report: Report, costs: Ints, scale: Scale, seed: int) -> _Compared:
 
 
 def _check_episodes(episodes: int, tasks: int, risks: int) -> None:
-    """Refuse too few episodes for all queries: one for each task and risk, and half as many with a limit."""
+    """Refuse too few episodes. There is a query for each task and risk, and half as many queries have a limit."""
     least = _FEWEST * (tasks * risks + tasks * risks // 2)
     if episodes < least:
         raise ValueError(f"episodes must be at least {least} for {tasks} tasks and {risks} risks, got {episodes}")

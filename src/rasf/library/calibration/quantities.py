@@ -1,6 +1,9 @@
 """The quantities that are predicted and realised for a query, and the scale on which their errors are comparable.
 
-mean, CVaR    difference / (predicted spread + typical spread)          spread, costs    difference of square roots
+    mean, CVaR       (realised - predicted) / (predicted spread + typical spread)
+    spread, costs    square root of the realised value - square root of the predicted value
+
+A spread is the standard deviation of the discounted return; the typical spread is its mean over queries.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from rasf.library.acting.rule import ActingRule
 
 RETURNS = ("mean", "spread", "cvar")
 AN_EPISODE = " an episode"
-NO_SPREAD = 1e-12  # smallest unit of errors of returns, for deterministic environments
+NO_SPREAD = 1e-12  # errors of mean and CVaR are divided by at least this, as deterministic returns have spread 0
 _NORMAL_CVAR = 1.7549833193  # mean of a normal distribution minus that of its worst tenth, in standard deviations
 
 
@@ -45,7 +48,7 @@ class Quantities(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """The scale of errors: a typical spread of the discounted return, and the signs (c,) that make features costs."""
+    """The scale of errors: the typical spread of the discounted return, and the signs (c,) that make features costs."""
 
     spread: float
     signs: Floats
@@ -81,7 +84,7 @@ def predicted_quantities(rule: ActingRule, obs: npt.NDArray[Any], costs: Ints) -
     Args:
         rule: the acting rule.
         obs: first observations (B, n), each equally likely.
-        costs: the features that are costs.
+        costs: the indices (c,) of the features that are costs.
 
     Returns:
         The quantities. Undiscounted sums of costs are predicted by discounted sums.
