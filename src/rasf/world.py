@@ -23,7 +23,8 @@ class World(Protocol[State, Noise]):
     separately (`noise`), so that it can be drawn for many steps at once. An episode ends in a state for which
     `terminated` is true, or it is truncated after `episode_length` steps.
 
-    A world may also have these attributes, which `rasf.learn` uses:
+    If actions are vectors, `n_actions` is 0, and the attribute `action_size` is the number m of their entries, which
+    are in [-1, 1]. A world may also have these attributes, which `rasf.learn` uses:
 
         feature_names       a name for each feature
         signs               1 (more is better), -1 (a cost) or 0 for each feature, used when tasks are drawn
@@ -67,7 +68,7 @@ class World(Protocol[State, Noise]):
 
         Args:
             state: The state.
-            action: The index of the action.
+            action: The index of the action, or a vector (m,).
             noise: The random part of the step, from `noise`.
         """
 
@@ -84,6 +85,11 @@ class World(Protocol[State, Noise]):
         Args:
             state: The state.
         """
+
+
+def action_size(world: World) -> int:
+    """Return the number of entries of an action that is a vector; 0 if actions are numbered."""
+    return int(getattr(world, "action_size", 0))
 
 
 def is_world(value: object) -> TypeGuard[World]:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -33,11 +33,11 @@ import optax
 
 from rasf import checks
 from rasf.agents import LawKind
-from rasf.arrays import Array, array_namespace
+from rasf.arrays import Array, Floats32, Ints, array_namespace
 from rasf.deep.clock import TIME_INPUTS, Clock
 from rasf.deep.laws import Law, Losses, Networks, Parts, RiskOf, TaskHeads, Transition, Within, support_atoms
 from rasf.deep.make_law import make_law
-from rasf.deep.networks import Network, Sizes, encode, init_network, read_action, read_heads
+from rasf.deep.networks import Network, Sizes, encode, init_network, plain_outputs, read_action, read_heads
 from rasf.deep.replay import Windows, row_size
 from rasf.deep.settings import HistogramSettings, MomentSettings, NetworkSettings
 from rasf.risk import MeanVariance, Risk
@@ -148,6 +148,7 @@ class Agent:
     initialise: Callable[..., Network] = init_network
     limit: int = 0
     neutral: bool = False
+    action_size: ClassVar[int] = 0  # number of entries of an action; 0, because actions are numbered
 
     @classmethod
     def create(
@@ -298,7 +299,7 @@ class Agent:
         outputs = 3.0 * chosen.batch * self.policies * sum(listed * sum(sizes) + columns for sizes, columns in parts)
         if isinstance(chosen, HistogramSettings):  # the matrix of the projection, for every transition and feature
             outputs += 3.0 * chosen.batch * self.law.features * chosen.atoms**2
-        row = 4.0 * row_size(observation_size, features) + 2.0 * (item - 4) * observation_size
+        row = 4.0 * row_size(observation_size, features, self.action_size) + 2.0 * (item - 4) * observation_size
         return 4.0 * (copies * numbers + outputs) + transitions * row
 
     def init(self, key: Array) -> Learner:
@@ -337,7 +338,49 @@ class Agent:
         copied = jax.tree.map(jnp.copy, learner.online) if self.settings.target_period else ()
         return learner._replace(target=copied)
 
-    def task_heads(self, networks: Networks, w: Array) -> TaskHeads:
+    def random_actions(self, key: Array, n: int) -> tuple[Array, Array]:
+        """Return n random actions, and noise (n, action_size) for actions that are vectors."""
+        return jax.random.randint(key, (n,), 0, self.actions), jnp.zeros((n, 0))
+
+    def take(self, task_heads: Any, x: Array, chosen: Array, noise: Array) -> Array:
+        """Return the action of an index; agents whose actions are vectors return the vector, with noise.
+
+        Args:
+            task_heads: The reduced networks.
+            x: The inputs (n,) at which the index was chosen.
+            chosen: The index ().
+            noise: Noise (action_size,).
+        """
+        return chosen
+
+    def plain_take(self, candidates: npt.NDArray[Any] | None, chosen: Ints, noise: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the actions (n,) of indices; see `take`.
+
+        Args:
+            candidates: The actions (n, A, action_size) from `plain_outputs`, if actions are vectors.
+            chosen: Indices (n,).
+            noise: Noise (n, action_size).
+        """
+        return chosen
+
+    def plain_heads(self, networks: Networks, w: Floats32) -> Any:
+        """Reduce networks in numpy to what `plain_outputs` needs for a task w (d,)."""
+        return self.law.plain_heads(networks, w)
+
+    def plain_outputs(
+        self, heads: Any, x: npt.NDArray[np.float32]
+    ) -> tuple[Parts, TaskHeads, npt.NDArray[np.float32] | None]:
+        """Return outputs (K, B, A, H, M) in numpy, the heads that `law` needs, and the candidate actions, if vectors.
+
+        Args:
+            heads: The networks, reduced by `plain_heads`.
+            x: Inputs (B, n).
+        """
+        shapes = self.law.task_shapes(heads)
+        found = tuple(plain_outputs(one, x, shape) for one, shape in zip(heads.networks, shapes, strict=True))
+        return self.at_time(found, x), heads, None
+
+    def task_heads(self, networks: Any, w: Array) -> Any:
         """Return the networks reduced to the outputs that scoring all policies on a task needs.
 
         Args:

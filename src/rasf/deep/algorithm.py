@@ -37,6 +37,7 @@ from rasf.deep.clock import TIME_INPUTS
 from rasf.deep.laws import Losses, Networks, Within
 from rasf.deep.networks import Network, Pairs
 from rasf.risk import Risk
+from rasf.transfer import gpi_actions
 from rasf.world import World
 
 _MOST_AVERSE = 2.0  # largest aversion of an episode, in standard deviations of the return
@@ -55,12 +56,14 @@ class StepChance(NamedTuple):
         action: A random action.
         repeat: The number of steps for which the random action is taken.
         aversion: For an episode that begins: by how many standard deviations of the return scores are reduced.
+        noise: Noise (n, action_size) that is added to actions that are vectors.
     """
 
     explore: Array
     action: Array
     repeat: Array
     aversion: Array
+    noise: Array
 
 
 class SampleChance(NamedTuple):
@@ -112,8 +115,8 @@ def step_chance(agent: Agent, key: Array, round_: Array, n: int) -> StepChance:
     if share:
         drawn = jax.random.uniform(jax.random.fold_in(round_key, _AVERSION), (n,))
         aversion = _MOST_AVERSE * jnp.maximum(0.0, 1 - drawn / share)
-    explores, actions = jax.random.uniform(explore, (n,)), jax.random.randint(action, (n,), 0, agent.actions)
-    return StepChance(explores, actions, repeats, aversion)
+    actions, noise = agent.random_actions(action, n)
+    return StepChance(jax.random.uniform(explore, (n,)), actions, repeats, aversion, noise)
 
 
 def sample_chance(agent: Agent, key: Array, update: Array) -> SampleChance:
@@ -159,9 +162,10 @@ class Held(NamedTuple):
     aversion: Array
 
     @classmethod
-    def none(cls, n: int) -> Held:
+    def none(cls, agent: Agent, n: int) -> Held:
         """Return the state of n environments before their first step."""
-        return cls(np.zeros(n, np.int32), np.zeros(n, np.int32), np.zeros(n, np.float32))
+        action = np.zeros((n, agent.action_size), np.float32) if agent.action_size else np.zeros(n, np.int32)
+        return cls(action, np.zeros(n, np.int32), np.zeros(n, np.float32))
 
     def begun(self, chance: StepChance, fresh: Array) -> Held:
         """Return the state in which new episodes have the aversion that was drawn for them.
@@ -194,7 +198,7 @@ def explore(agent: Agent, chance: StepChance, held: Held, epsilon: Array) -> tup
     if not agent.settings.epsilon_z:
         return begins, chance.action, held
     xp, repeats = array_namespace(begins, held.left), held.left > 0
-    action = xp.where(repeats, held.action, chance.action)
+    action = xp.where(repeats.reshape(-1, *(1,) * (chance.action.ndim - 1)), held.action, chance.action)
     left = xp.where(repeats, held.left - 1, xp.where(begins, chance.repeat - 1, 0))
     return begins | repeats, action, held._replace(action=action, left=left)
 
@@ -259,17 +263,26 @@ class Scaling(NamedTuple):
         """Return the scaled inputs (.., m) of observations."""
         return (obs - self.shift) * self.factor
 
-    def unscaled(self, agent: Agent, networks: Networks) -> Networks:
+    def unscaled(self, agent: Agent, networks: Any) -> Any:
         """Return networks, in numpy, that take unscaled inputs and predict unscaled features.
 
         Args:
             agent: The agent.
             networks: Networks for scaled inputs and features.
         """
-        return agent.law.in_units(tuple(self._folded(one) for one in networks), self.units, self.spread)
+        of_actions = agent.action_size
+        if of_actions:
+            return networks._replace(
+                critic=self._unscaled_law(agent, networks.critic, of_actions), actor=self._folded(networks.actor)
+            )
+        return self._unscaled_law(agent, networks)
 
-    def _folded(self, network: Network) -> Network:
-        """The network with the scaling of inputs folded into its first layer."""
+    def _unscaled_law(self, agent: Agent, networks: Networks, leading: int = 0) -> Networks:
+        folded = tuple(self._folded(one, leading) for one in networks)
+        return agent.law.in_units(folded, self.units, self.spread)
+
+    def _folded(self, network: Network, leading: int = 0) -> Network:
+        """The network with the scaling of inputs folded into its first layer; `leading` inputs are not scaled."""
         first = network.hidden[0]
         if isinstance(first, Pairs):
             factor = np.tile(self.factor[: first.numbers], 2)
@@ -277,8 +290,9 @@ class Scaling(NamedTuple):
                 factor = np.append(factor, np.ones(1, factor.dtype))
             weight = first.weight * factor[:, None]
             return network._replace(hidden=(first._replace(weight=weight), *network.hidden[1:]))
-        weight = first.weight * self.factor[:, None]
-        bias = first.bias - np.einsum("n,knm->km", self.shift, weight)
+        factor, shift = np.append(np.ones(leading, np.float32), self.factor), np.pad(self.shift, (leading, 0))
+        weight = first.weight * factor[:, None]
+        bias = first.bias - np.einsum("n,knm->km", shift, weight)
         return network._replace(hidden=(first._replace(weight=weight, bias=bias), *network.hidden[1:]))
 
 
@@ -322,15 +336,16 @@ class Acting(NamedTuple):
     aversion: Array
 
 
-def scores(
+def behave(
     agent: Agent,
-    networks: Networks,
+    networks: Any,
     tasks: Tasks,
     now: Acting,
     seen: Scaling,
     obs: Array,
+    noise: Array,
 ) -> Array:
-    """Return the scores (K, A) by which the behaviour policy acts (GPE).
+    """Return the action of the behaviour policy, without random actions: GPI over all policies.
 
     Args:
         agent: The agent.
@@ -339,6 +354,7 @@ def scores(
         now: The behaviour policy.
         seen: The scales of inputs and features.
         obs: An observation (m,), not scaled.
+        noise: Noise (action_size,) that is added to an action that is a vector.
     """
     networks = agent.with_spread(networks, jnp.asarray(seen.spread))
     task_heads = agent.task_heads(networks, tasks.weights[now.task] * seen.units)
@@ -346,7 +362,7 @@ def scores(
     found = agent.scores(task_heads, inputs, given, agent.risk(now.beta))[:, 0]
     if agent.averse_episodes:
         found = found - now.aversion * jnp.sqrt(agent.moments(task_heads, inputs, given)[1][:, 0])
-    return found
+    return agent.take(task_heads, inputs[0], gpi_actions(found), noise)
 
 
 class Goal(NamedTuple):

@@ -33,8 +33,7 @@ from rasf.deep.laws import Within
 from rasf.deep.priorities import Priorities
 from rasf.deep.replay import Ring, Steps
 from rasf.deep.settings import MomentSettings
-from rasf.transfer import gpi_actions
-from rasf.world import World
+from rasf.world import World, action_size
 
 _UNROLLED = 4  # updates unrolled in a round: more would compile slowly, fewer cost a tenth of the speed on a CPU
 _PLAIN_PERIOD = 1_000  # updates of a period if there are no target networks
@@ -275,7 +274,7 @@ def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
     (tasks, features), chosen = config.tasks.weights.shape, agent.settings
     n, inputs = environments(agent, tasks), _stored_size(agent, world)
     init_key, state_key = algorithm.init_keys(config.key)
-    ring = Ring.empty(capacity, n, inputs, features)
+    ring = Ring.empty(capacity, n, replay.row_size(inputs, features, agent.action_size))
     rated: Rated | tuple[()] = ()
     if chosen.prioritised:
         batch = (chosen.batch,)
@@ -286,7 +285,7 @@ def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
         agent.init(init_key),
         jax.vmap(world.reset)(jax.random.split(state_key, n)),
         jnp.zeros(n, jnp.int32),
-        jax.tree.map(jnp.asarray, Held.none(n)),
+        jax.tree.map(jnp.asarray, Held.none(agent, n)),
         ring,
         rated,
         jax.tree.map(jnp.asarray, Scaling.none(inputs, features)),
@@ -332,7 +331,7 @@ def advance(
     lane, seen = jax.lax.scan(period, lane, begin + stage.length * jnp.arange(stage.periods))
     if stage.scales:
         stored = min(-(-agent.settings.warmup // n) * n, len(lane.ring.rows))
-        steps = replay.unpack(lane.ring.rows[:stored], _stored_size(agent, world))
+        steps = replay.unpack(lane.ring.rows[:stored], _stored_size(agent, world), action_size=agent.action_size)
         lane = lane._replace(scaling=Scaling.of(agent, steps))
     return lane, seen
 
@@ -364,8 +363,10 @@ def _round(
     if not warming:
         betas = jnp.broadcast_to(config.beta, tasks.weights.shape[:1])
         way = algorithm.Acting(active, betas[active], held.aversion)
-        scored = jax.vmap(lambda own, seen: algorithm.scores(agent, networks, tasks, own, lane.scaling, seen))(way, obs)
-        action = jnp.where(explores, action, jax.vmap(gpi_actions)(scored))
+        greedy = jax.vmap(
+            lambda own, seen, noise: algorithm.behave(agent, networks, tasks, own, lane.scaling, seen, noise)
+        )(way, obs, chance.noise)
+        action = jnp.where(explores.reshape(n, *(1,) * (action.ndim - 1)), action, greedy)
     state, phi = jax.vmap(world.advance)(state, action, worlds.noise)
     terminated = jnp.broadcast_to(jax.vmap(world.terminated)(state), (n,))
     age = lane.age + 1
@@ -409,7 +410,8 @@ def _learn(
         chosen = jnp.where(chance.by_priority < share, priorities.draw(chance.share, size), chosen)
         frequency = 1 - share + share * priorities.frequency(chosen, size)
         weight = algorithm.correction(agent, frequency, learner.updates)
-    batch = lane.ring.draw(chosen, stored, len(lane.age), agent.settings.n_step, observation_size).windows()
+    batch = lane.ring.draw(chosen, stored, len(lane.age), agent.settings.n_step, observation_size)
+    batch = batch.windows(agent.action_size)
     learner, found = algorithm.update(agent, learner, goal, lane.scaling, lane.within, batch, weight)
     if isinstance(rated, Rated):
         rated = Rated(priorities, chosen, found.error)
@@ -454,7 +456,8 @@ def _check_sizes(agent: Agent, world: World, configs: RunConfig, schedule: Sched
             raise ValueError(f"{name} of configs must be finite, got {wrong[0]}")
     of_agent = agent.sizes(world.observation_size, tasks if own else agent.policies, d, inputs[-1])
     for whose, what, has, fits in (
-        ("agent", "actions", agent.actions, world.n_actions),
+        ("agent", "actions", 0 if agent.action_size else agent.actions, world.n_actions),
+        ("agent", "numbers of an action", agent.action_size, action_size(world)),
         ("configs", "features", d, len(world.feature_bounds)),
         ("schedule", "tasks", schedule.tasks, tasks),
         *(("agent", *row) for row in of_agent),

@@ -2,7 +2,7 @@
 
     row    obs (n numbers), next_obs (n), phi (d features), action, not_terminated, task (an index), last
 
-`last` is 1 if the episode is over after the step, terminated or truncated. A sample is a window: a step and up to
+An action is an index, or a vector of `action_size` numbers. `last` is 1 if the episode is over after the step, terminated or truncated. A sample is a window: a step and up to
 n_step - 1 steps that follow it in the same episode. Steps that are not in the replay are left out.
 
 Steps are stored in rounds. `Ring` is for compiled loops, in which every environment takes one step in every round.
@@ -22,7 +22,7 @@ from rasf.arrays import Array, Ints, array_namespace
 from rasf.compiled import compiled
 
 _FIRST_ROWS = 1_024
-_COLUMNS = 4  # columns of a row other than observations and features
+_COLUMNS = 3  # columns of a row other than observations, features and the action
 
 
 class Windows(NamedTuple):
@@ -30,7 +30,7 @@ class Windows(NamedTuple):
 
     Attributes:
         obs: The first observation (B, m).
-        action: (B, n).
+        action: (B, n), or (B, n, action_size).
         phi: (B, n, d).
         next_obs: (B, n, m).
         not_terminated: (B, n), 0 for steps that terminated the episode; truncation does not count.
@@ -59,38 +59,43 @@ class Steps(NamedTuple):
     last: Array
 
 
-def row_size(observation_size: int, features: int) -> int:
+def row_size(observation_size: int, features: int, action_size: int = 0) -> int:
     """Return the number of columns of a row."""
-    return 2 * observation_size + features + _COLUMNS
+    return 2 * observation_size + features + max(1, action_size) + _COLUMNS
 
 
 def pack(steps: Steps, dtype: npt.DTypeLike | None = None) -> Array:
-    """Return the rows (.., 2 n + d + 4) of steps, in numpy or jax.
+    """Return the rows (.., R) of steps, in numpy or jax.
 
     Args:
         steps: Steps (..).
         dtype: The type of the rows. Default: the common type of the columns.
     """
     xp = array_namespace(steps.obs)
-    numbers = (xp.asarray(part)[..., None] for part in (steps.action, steps.not_terminated, steps.task, steps.last))
-    return xp.concatenate([steps.obs, steps.next_obs, steps.phi, *numbers], axis=-1, dtype=dtype)
+    action = xp.asarray(steps.action)
+    if action.ndim < xp.asarray(steps.obs).ndim:
+        action = action[..., None]
+    numbers = (xp.asarray(part)[..., None] for part in (steps.not_terminated, steps.task, steps.last))
+    return xp.concatenate([steps.obs, steps.next_obs, steps.phi, action, *numbers], axis=-1, dtype=dtype)
 
 
-def unpack(rows: Array, observation_size: int, next_size: int | None = None) -> Steps:
+def unpack(rows: Array, observation_size: int, next_size: int | None = None, action_size: int = 0) -> Steps:
     """Return the steps (..) of rows.
 
     Args:
-        rows: Rows (.., 2 n + d + 4).
+        rows: Rows (.., R).
         observation_size: Size n of an observation.
         next_size: Size of the next observation. Default: n.
+        action_size: Number of entries of an action; 0 for an index. Default: 0.
     """
     n = observation_size
     end = 2 * n if next_size is None else n + next_size
+    action = -_COLUMNS - max(1, action_size)
     return Steps(
         obs=rows[..., :n],
         next_obs=rows[..., n:end],
-        phi=rows[..., end:-_COLUMNS],
-        action=rows[..., -4].astype(int),
+        phi=rows[..., end:action],
+        action=rows[..., action:-_COLUMNS] if action_size else rows[..., action].astype(int),
         not_terminated=rows[..., -3],
         task=rows[..., -2].astype(int),
         last=rows[..., -1],
@@ -110,9 +115,13 @@ class Drawn(NamedTuple):
     rest: Array
     follows: Array
 
-    def windows(self) -> Windows:
-        """Return the same windows with named columns."""
-        rest = unpack(self.rest, 0, self.obs.shape[-1])
+    def windows(self, action_size: int = 0) -> Windows:
+        """Return the same windows with named columns.
+
+        Args:
+            action_size: Number of entries of an action; 0 for an index. Default: 0.
+        """
+        rest = unpack(self.rest, 0, self.obs.shape[-1], action_size)
         return Windows(
             self.obs, rest.action, rest.phi, rest.next_obs, rest.not_terminated, rest.task[..., 0], self.follows
         )
@@ -127,10 +136,10 @@ class Ring(NamedTuple):
     rows: Array
 
     @classmethod
-    def empty(cls, capacity: int, environments: int, observation_size: int, features: int) -> Ring:
+    def empty(cls, capacity: int, environments: int, columns: int) -> Ring:
         """Return an empty replay for at least `capacity` rows."""
         whole = -(-capacity // environments) * environments
-        return cls(jnp.zeros((whole, row_size(observation_size, features))))
+        return cls(jnp.zeros((whole, columns)))
 
     def store(self, round_: Array, new: Array) -> tuple[Ring, Array]:
         """Store the rows of a round.
@@ -173,7 +182,7 @@ class HostReplay:
         capacity: Maximum number of rows.
         environments: Number of environments.
         observation_size: Size of an observation.
-        features: Number d of features.
+        columns: Number R of columns, see `row_size`.
         dtype: The type in which observations are stored. Default: float32.
     """
 
@@ -182,10 +191,10 @@ class HostReplay:
         capacity: int,
         environments: int,
         observation_size: int,
-        features: int,
+        columns: int,
         dtype: npt.DTypeLike = np.float32,
     ) -> None:
-        n, size = observation_size, row_size(observation_size, features)
+        n, size = observation_size, columns
         # obs is a separate array: a window needs obs of its first row only, but the other columns of all its rows
         ends = (0, n, size) if dtype == np.float32 else (0, n, 2 * n, size)
         kinds = (dtype, np.float32) if dtype == np.float32 else (dtype, dtype, np.float32)

@@ -34,7 +34,6 @@ from rasf.deep import algorithm, replay
 from rasf.deep.agent import Agent, Learner, Policies, Tasks
 from rasf.deep.algorithm import Goal, Held, Scaling
 from rasf.deep.laws import Losses, Networks, Parts, TaskHeads, Within
-from rasf.deep.networks import Heads, plain_outputs
 from rasf.deep.priorities import HostPriorities
 from rasf.deep.replay import Drawn, HostReplay, Steps
 from rasf.deep.settings import MomentSettings
@@ -111,6 +110,18 @@ class Pace:
         return max(_TOGETHER, _power_of_two(self.num_envs)) if self.together is None else self.together
 
 
+class _Read(NamedTuple):
+    """Outputs (K, n, A, ..) of networks that are reduced to a task, and the task's risk.
+
+    candidates: Actions (n, A, action_size) that the outputs are of, if actions are vectors.
+    """
+
+    outputs: Parts
+    heads: TaskHeads
+    risk: Risk
+    candidates: npt.NDArray[np.float32] | None
+
+
 class SteppedLearner:
     """A learner of an agent's policies from several environments in parallel.
 
@@ -173,16 +184,17 @@ class SteppedLearner:
         steps = jax.jit(jax.vmap(partial(algorithm.step_chance, agent, key, n=num_envs)))
         samples = jax.jit(jax.vmap(partial(algorithm.sample_chance, agent, key)))
         self._chance, self._samples = _by_index(steps), _by_index(samples)
-        self._replay = HostReplay(pace.capacity, num_envs, size, n_features, pace.dtype)
+        columns = replay.row_size(size, n_features, agent.action_size)
+        self._replay = HostReplay(pace.capacity, num_envs, size, columns, pace.dtype)
         self._priorities = HostPriorities(pace.capacity) if agent.settings.prioritised else None
         self._scaling = Scaling.none(size, n_features)
         self._within = Within(*np.zeros((3, n_features), np.float32))
         self._warm, self._stepped, self._round = agent.settings.warmup == 0, 0, 0
         self._base_scores = base_scores
-        self._heads: dict[int, tuple[TaskHeads, tuple[Heads, ...], Risk]] = {}
+        self._heads: dict[int, tuple[Any, Risk]] = {}
         self._rated: tuple[Ints, Array] | None = None
-        self._acted: tuple[npt.NDArray[np.float32], Ints] | None = None
-        self._held = Held.none(num_envs)
+        self._acted: tuple[npt.NDArray[np.float32], npt.NDArray[Any]] | None = None
+        self._held = Held.none(agent, num_envs)
         self._age: Ints = np.zeros(num_envs, np.int64)  # steps so far of the running episodes
         self._refresh()
 
@@ -221,8 +233,8 @@ class SteppedLearner:
         self._age[:] = 0
         self._replay.cut()
 
-    def act(self, obs: npt.ArrayLike) -> Ints:
-        """Return actions (n,) of the behaviour policy.
+    def act(self, obs: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Return actions (n,), or (n, action_size), of the behaviour policy.
 
         Args:
             obs: Observations (n, m).
@@ -237,26 +249,28 @@ class SteppedLearner:
         held = self._held.begun(chance, self._age == 0)
         explores, action, self._held = algorithm.explore(self.agent, chance, held, epsilon)
         if np.count_nonzero(explores) < self._num_envs:
-            action = np.where(explores, action, self._greedy(seen))
+            greedy = self._greedy(seen, chance.noise)
+            action = np.where(explores.reshape(-1, *(1,) * (greedy.ndim - 1)), action, greedy)
         self._acted = seen, action
         return action
 
-    def _greedy(self, obs: npt.NDArray[np.float32]) -> Ints:
-        """Actions (n,) by GPI over all policies and those of the base library."""
-        base = None
-        if self._base_scores is not None:
-            base = np.empty((self._num_envs, self.agent.actions), np.float32)
-            for task, rows in self._on_task.items():
-                base[rows] = self._checked(self._base_scores(obs[rows], task), len(rows))
-        if base is None and len(self._on_task) == 1:
-            return np.asarray(gpi_actions(self._plain_scores(obs, int(self.active[0]), self._held.aversion)))
-        actions = np.empty(self._num_envs, np.int64)
+    def _greedy(self, obs: npt.NDArray[np.float32], noise: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
+        """Actions (n, ..) by GPI over all policies and those of the base library."""
+        actions = np.empty((self._num_envs, *noise.shape[1:] * bool(self.agent.action_size)), self._action_type)
         for task, rows in self._on_task.items():
-            scores = self._plain_scores(obs[rows], task, self._held.aversion[rows])
-            actions[rows] = gpi_actions(scores if base is None else np.concatenate([scores, base[None, rows]]))
+            read = self._plain(obs[rows], task)
+            found = self._scores(read, self._held.aversion[rows])
+            if self._base_scores is not None:
+                base = self._checked(self._base_scores(obs[rows], task), len(rows))
+                found = np.concatenate([found, base[None]])
+            actions[rows] = self.agent.plain_take(read.candidates, np.asarray(gpi_actions(found)), noise[rows])
         return actions
 
-    def greedy(self, obs: npt.ArrayLike, task: int, age: int = 0) -> int:
+    @property
+    def _action_type(self) -> type[np.generic]:
+        return np.float32 if self.agent.action_size else np.int64
+
+    def greedy(self, obs: npt.ArrayLike, task: int, age: int = 0) -> Any:
         """Return the greedy action of the acting networks for one observation.
 
         Args:
@@ -265,7 +279,9 @@ class SteppedLearner:
             age: Steps taken so far in the episode. Default: 0.
         """
         seen = self.agent.with_time(np.asarray(obs, np.float32)[None], np.array([age]))
-        return int(gpi_actions(self._plain_scores(seen, task))[0])
+        read = self._plain(seen, task)
+        chosen = np.asarray(gpi_actions(self._scores(read)))
+        return self.agent.plain_take(read.candidates, chosen, np.zeros((1, self.agent.action_size)))[0]
 
     def predict(self, obs: npt.ArrayLike, task: int) -> tuple[float, float]:
         """Return the predicted mean and standard deviation of the discounted return of greedy acting.
@@ -275,31 +291,28 @@ class SteppedLearner:
             task: Index of the task.
         """
         seen = self.agent.with_time(np.asarray(obs, np.float32)[None], np.zeros(1))
-        outputs, heads, risk = self._plain(seen, task)
-        chosen = gpi(np.asarray(self.agent.law.scores(outputs, heads, risk)))
+        read = self._plain(seen, task)
+        chosen = gpi(self._scores(read))
         at = int(chosen.source[0]), 0, int(chosen.policy[0])
-        mean, variance = self.agent.law.moments(outputs, heads)
+        mean, variance = self.agent.law.moments(read.outputs, read.heads)
         return float(mean[at]), float(np.sqrt(max(float(variance[at]), 0.0)))
 
-    def _plain_scores(
-        self, obs: npt.NDArray[np.float32], task: int, aversion: npt.NDArray[np.float32] | None = None
-    ) -> npt.NDArray[Any]:
-        """Scores (K, n, A) at observations (n, m) on a task, in numpy, for the `aversion` (n,) of the episodes."""
-        (outputs, heads, risk), law = self._plain(obs, task), self.agent.law
-        found = np.asarray(law.scores(outputs, heads, risk))
+    def _scores(self, read: _Read, aversion: npt.NDArray[np.float32] | None = None) -> npt.NDArray[Any]:
+        """Scores (K, n, A), in numpy, for the `aversion` (n,) of the episodes."""
+        law = self.agent.law
+        found = np.asarray(law.scores(read.outputs, read.heads, read.risk))
         if aversion is None or not aversion.any():
             return found
-        return found - aversion[:, None] * np.sqrt(law.moments(outputs, heads)[1])
+        return found - aversion[:, None] * np.sqrt(law.moments(read.outputs, read.heads)[1])
 
-    def _plain(self, obs: npt.NDArray[np.float32], task: int) -> tuple[Parts, TaskHeads, Risk]:
-        """Outputs at observations (n, m), in numpy; the reduced networks; and the risk of the task."""
-        law = self.agent.law
+    def _plain(self, obs: npt.NDArray[np.float32], task: int) -> _Read:
+        """Outputs at observations (n, m) on a task, in numpy."""
         if task not in self._heads:
-            heads = law.plain_heads(self._acting, self._weights[task])
-            self._heads[task] = heads, law.task_shapes(heads), self.agent.risk(float(self._betas[task]))
-        heads, shapes, risk = self._heads[task]
-        outputs = tuple(plain_outputs(one, obs, shape) for one, shape in zip(heads.networks, shapes, strict=True))
-        return self.agent.at_time(outputs, obs), heads, risk
+            heads = self.agent.plain_heads(self._acting, self._weights[task])
+            self._heads[task] = heads, self.agent.risk(float(self._betas[task]))
+        heads, risk = self._heads[task]
+        outputs, of_law, candidates = self.agent.plain_outputs(heads, obs)
+        return _Read(outputs, of_law, risk, candidates)
 
     def observe(
         self,
@@ -336,7 +349,7 @@ class SteppedLearner:
         rows = packed if len(present) == len(packed) else packed[present]
         self._check(rows)
         if len(rows):
-            kept = replay.unpack(rows, self._size)
+            kept = replay.unpack(rows, self._size, action_size=self.agent.action_size)
             self._within = algorithm.widened(self._within, kept.phi, 1 - kept.not_terminated)
         self._stepped += len(rows)
         if self._warm:
@@ -347,13 +360,16 @@ class SteppedLearner:
             self._priorities.begin(stored_at)
         if not self._warm and self._stepped >= self.agent.settings.warmup:
             self._warm = True
-            seen = replay.unpack(self._replay.rows().astype(np.float64), self._size)
+            seen = replay.unpack(
+                self._replay.rows().astype(np.float64), self._size, action_size=self.agent.action_size
+            )
             self._scaling = Scaling.of(self.agent, seen)
             self._refresh()
 
     def _check(self, rows: npt.NDArray[np.float32]) -> None:
         """Refuse rows (n, R) that are not finite, and negative values of events."""
-        phi, when = replay.unpack(rows, self._size).phi, f"after {self._stepped} steps"
+        phi = replay.unpack(rows, self._size, action_size=self.agent.action_size).phi
+        when = f"after {self._stepped} steps"
         if np.count_nonzero(np.isfinite(rows)) < rows.size:
             culprit = "an observation that is" if np.isfinite(phi).all() else "features that are"
             raise ValueError(f"the environment gave {culprit} not finite in float32 {when}")
@@ -450,7 +466,7 @@ def _programs(agent: Agent) -> tuple[Callable[..., Any], Callable[..., Any], Cal
 
         def one(learner: Learner, given: tuple[Drawn, Array]) -> tuple[Learner, tuple[Array, Losses]]:
             drawn, own = given
-            learner, found = algorithm.update(agent, learner, goal, scaling, within, drawn.windows(), own)
+            learner, found = algorithm.update(agent, learner, goal, scaling, within, drawn.windows(agent.action_size), own)
             return learner, (jnp.mean(found.each), found)
 
         learner, (loss, found) = jax.lax.scan(one, learner, (windows, weight))

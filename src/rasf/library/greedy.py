@@ -45,7 +45,7 @@ class Greedy(NamedTuple):
             predictions. Default: False.
     """
 
-    act: Callable[[Any, int], int]
+    act: Callable[[Any, int], Any]
     predict: Callable[[Any], tuple[float, float]] | None = None
     gamma: float = 1.0
     whole: bool = False
@@ -131,7 +131,7 @@ class GreedyCheck:
     def _random(self) -> Floats:
         """Sums of features (n, d) in episodes of random actions, which are run once."""
         if self._random_phi is None:
-            self._random_phi = self._run(Greedy(lambda *_: int(self._rng.integers(self._env.n_actions)))).phi
+            self._random_phi = self._run(Greedy(lambda *_: self._env.actions.sample(self._rng))).phi
         return self._random_phi
 
     def remarks(self) -> list[str]:
@@ -179,7 +179,7 @@ class GreedyCheck:
         nothing, starts, whole = np.zeros(self._env.n_features), list[Any](), list[bool]()
         phi, discounted, failures = [nothing], [nothing], [0]
 
-        def act(t: int, obs: dict[int, object]) -> list[int]:
+        def act(t: int, obs: dict[int, object]) -> list[Any]:
             starts.extend(one for one in obs.values() if t == 0)
             return [greedy.act(one, t) for one in obs.values()]
 

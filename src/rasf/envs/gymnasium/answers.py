@@ -18,7 +18,7 @@ Info: TypeAlias = dict[str, Any]
 Phi: TypeAlias = Callable[..., npt.ArrayLike]  # of (obs, action, next_obs, info), and of further parameters
 WholeStep: TypeAlias = Callable[[object, object, object, Info, object, object, object], npt.ArrayLike]
 T = TypeVar("T")
-MAX_COUNT = 2**15  # largest number of actions, and of features: tables number both in 16 bits
+MAX_COUNT = 2**15  # largest number of features: tables number them in 16 bits
 MAX_FEATURE = 1e18  # largest absolute feature: its square is well within float32, which networks use
 _OPTIONAL = ("reward", "terminated", "truncated")  # further parameters that phi may have; they are passed by name
 _ANSWERS = {"reset": ("obs", "info"), "step": ("obs", "reward", "terminated", "truncated", "info")}
@@ -77,15 +77,6 @@ def own_randomness(env: gymnasium.Env) -> None:
     for mine in getattr(env.unwrapped, "mines", ()):
         for distribution in getattr(mine, "distributions", ()):
             distribution.random_state = env.unwrapped.np_random
-
-
-def actions_of(space: gymnasium.Space) -> list[np.int64]:
-    """Return the environment's own numbers of the actions 0, 1, ..; raise ValueError unless the space is Discrete."""
-    if not isinstance(space, gymnasium.spaces.Discrete):
-        raise ValueError(f"the action space must be Discrete, got {type(space).__name__}, which is not supported")
-    if space.n > MAX_COUNT:
-        raise ValueError(f"the action space must have at most {MAX_COUNT} actions, got {space.n}")
-    return [np.int64(space.start + i) for i in range(int(space.n))]
 
 
 def phi_asks(phi: Phi) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from rasf.arrays import Floats, Ints
 from rasf.checks import is_whole, task_weights
+from rasf.envs.gymnasium.actions import Actions
 from rasf.envs.gymnasium.encoder import Encoder
 
 _MAXIMISED = "mo_gymnasium"  # in this package, a cost is a feature of 0 or less, so more of each is better
@@ -44,9 +45,14 @@ class FeatureSource:
     """Base of single and vector environments with features. A wrong declaration raises ValueError."""
 
     encoder: Encoder
-    n_actions: int
+    actions: Actions
     declared_bounds: Floats  # (d, 2) bounds of the features in a step, infinite where none is declared
     owners: Sequence[object]  # objects with declarations, outermost first
+
+    @property
+    def n_actions(self) -> int:
+        """The number of actions; 0 if actions are vectors."""
+        return self.actions.n
 
     @property
     def n_features(self) -> int:

@@ -10,15 +10,16 @@ from reprlib import repr as short
 import numpy as np
 
 from rasf.arrays import Floats32
+from rasf.envs.gymnasium.actions import Actions, BoxActions, DiscreteActions
 from rasf.envs.gymnasium.file_settings import refused
 from rasf.envs.gymnasium.spaces import describe_box
 from rasf.files import Header
-from rasf.world import World
+from rasf.world import World, action_size
 
 _MOST = 2**53
 _NOTHING = type(None)
 # policies can act in another environment if these fields are equal
-INTERFACE = ("observations", "n_actions", "n_features")
+INTERFACE = ("observations", "n_actions", "box", "n_features")
 _JSON: dict[str, tuple[type, ...]] = {  # types in a file; whole numbers are at least 1, except first_action
     "id": (str, _NOTHING),
     "kwargs": (dict,),
@@ -30,7 +31,7 @@ _JSON: dict[str, tuple[type, ...]] = {  # types in a file; whole numbers are at 
     "phi": (str, _NOTHING),
     "max_episode_steps": (int, _NOTHING),
 }
-_LATER = {"feature_names": (list, _NOTHING)}  # fields that older files do not have
+_LATER = {"feature_names": (list, _NOTHING), "box": (dict, _NOTHING)}  # fields that older files do not have
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,14 @@ class EnvironmentDescription:
         id: The id given to `gymnasium.make`, None without an id.
         kwargs: The keyword arguments given to `gymnasium.make`; "<type>" stands for a value that is not JSON.
         observations: The observation space, as `rasf.envs.gymnasium.spaces.describe` returns it.
-        n_actions: The number of actions.
+        n_actions: The number of actions; 0 if actions are vectors.
         first_action: The number in the environment's action space that action 0 stands for.
         n_features: The number d of features.
         bounds: Lowest and highest value of each feature in a step, None unless all are declared.
         phi: The name of the function that computed the features; None if they are the environment's own reward.
         max_episode_steps: The time limit in Gymnasium's registration, None if there is none.
         feature_names: The declared names of the features, None if there are none. Default: None.
+        box: The actions if they are vectors, else None. Default: None.
         from_file: Whether the description was read from a file, which is not trusted. Default: False.
     """
 
@@ -61,7 +63,13 @@ class EnvironmentDescription:
     phi: str | None
     max_episode_steps: int | None
     feature_names: tuple[str, ...] | None = None
+    box: BoxActions | None = None
     from_file: bool = field(default=False, compare=False, repr=False)
+
+    @property
+    def actions(self) -> Actions:
+        """The actions of the environment."""
+        return DiscreteActions(self.n_actions, self.first_action) if self.box is None else self.box
 
     @property
     def title(self) -> str:
@@ -127,7 +135,8 @@ class EnvironmentDescription:
         """Return the description as JSON, for the header of a file."""
         bounds = None if self.bounds is None else [list(ends) for ends in self.bounds]
         names = {} if self.feature_names is None else {"feature_names": list(self.feature_names)}
-        return {name: getattr(self, name) for name in _JSON} | {"bounds": bounds} | names
+        box = {} if self.box is None else {"box": self.box.to_json()}
+        return {name: getattr(self, name) for name in _JSON} | {"bounds": bounds} | names | box
 
     @classmethod
     def from_json(cls, header: Header) -> EnvironmentDescription:
@@ -142,7 +151,7 @@ class EnvironmentDescription:
         """
         for name, kinds in (_JSON | _LATER).items():
             value = header.get(name) if name in _LATER else header[name]
-            least = -_MOST if name == "first_action" else 1
+            least = {"first_action": -_MOST, "n_actions": 1 if header.get("box") is None else 0}.get(name, 1)
             if type(value) not in kinds or (type(value) is int and not least <= value <= _MOST):
                 raise ValueError(f"the {name} of its environment cannot be {value!r:.60}")
         if ":" in (header["id"] or ""):  # Gymnasium would import the module before the colon
@@ -159,14 +168,15 @@ class EnvironmentDescription:
                 raise ValueError(f"the feature_names of its environment must be different texts, got {names!r:.60}")
             names = tuple(names)
         known: Header = {name: header[name] for name in _JSON}
-        return cls(**known | {"bounds": bounds, "feature_names": names, "from_file": True})
+        box = None if header.get("box") is None else BoxActions.from_json(header["box"])
+        return cls(**known | {"bounds": bounds, "feature_names": names, "box": box, "from_file": True})
 
 
 def world_description(world: World) -> EnvironmentDescription:
     """Return the description of a world. Its id is that of the same environment in Gymnasium's registry, if any."""
     bounds = np.asarray(world.feature_bounds, np.float32).tolist()
     env_id, kwargs = getattr(world, "registered", (None, {}))
-    names = getattr(world, "feature_names", None)
+    names, size = getattr(world, "feature_names", None), action_size(world)
     return EnvironmentDescription(
         id=env_id,
         kwargs={name: plain(value) for name, value in kwargs.items()},
@@ -178,6 +188,7 @@ def world_description(world: World) -> EnvironmentDescription:
         phi=None,
         max_episode_steps=None,
         feature_names=None if names is None else tuple(names),
+        box=None if not size else BoxActions((-1.0,) * size, (1.0,) * size, (size,), "float32"),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rasf.envs.gymnasium.single import Step
 from rasf.envs.gymnasium.vector import FeatureVector
@@ -23,7 +23,7 @@ class Transition(NamedTuple):
     over: bool
 
 
-Act = Callable[[int, dict[int, object]], Iterable[int]]  # (step t, {episode: observation}) -> actions in the same order
+Act = Callable[[int, dict[int, object]], Iterable[Any]]  # (step t, {episode: observation}) -> actions in the same order
 
 
 def episodes(environments: FeatureVector, seeds: Iterable[int], act: Act, max_steps: int) -> Iterator[list[Transition]]:

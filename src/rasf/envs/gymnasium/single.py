@@ -3,7 +3,7 @@
 The features are the environment's own vector reward (MO-Gymnasium's convention). `FeatureReward` gives any environment
 such a reward, from a function `phi(obs, action, next_obs, info)`, where `action` is as in the environment's action
 space. If phi also has parameters named `reward`, `terminated` or `truncated`, these are passed by name. The actions of
-a `FeatureEnvironment` are 0 to n_actions - 1, also if the environment's own actions begin with another number.
+a `FeatureEnvironment` are those of `rasf.envs.gymnasium.actions`: 0 to n_actions - 1, or vectors in [-1, 1].
 
     bounds          (d, 2), lowest and highest of each feature in a step, from `reward_space`; None unless all are known
     failure         info["failure"] of a step; `reports_failures` is whether any step so far had this entry
@@ -27,6 +27,7 @@ import numpy.typing as npt
 from rasf.arrays import Floats
 from rasf.checks import is_whole, number, whole
 from rasf.envs.gymnasium import answers
+from rasf.envs.gymnasium.actions import BoxActions, DiscreteActions, actions_of
 from rasf.envs.gymnasium.answers import Info, Phi
 from rasf.envs.gymnasium.declarations import FeatureSource
 from rasf.envs.gymnasium.description import EnvironmentDescription, spec_fields
@@ -104,8 +105,7 @@ class FeatureEnvironment(FeatureSource):
     def __init__(self, env: gymnasium.Env, phi: Phi | None = None) -> None:
         self.env = env
         self.encoder = Encoder.of(answers.space_of(env, "observation_space"))
-        self._actions = answers.actions_of(answers.space_of(env, "action_space"))
-        self.n_actions = len(self._actions)
+        self.actions = actions_of(answers.space_of(env, "action_space"))
         self._stepped = env if phi is None else FeatureReward(env, phi)
         self.owners = tuple(owners_of(self._stepped))
         self._phi = next((each.phi for each in layers_of(self._stepped) if isinstance(each, FeatureReward)), None)
@@ -129,11 +129,11 @@ class FeatureEnvironment(FeatureSource):
             self.tape.obs = obs
         return obs
 
-    def step(self, action: int) -> Step:
+    def step(self, action: Any) -> Step:
         """Take a step.
 
         Args:
-            action: 0 to n_actions - 1.
+            action: 0 to n_actions - 1, or a vector (m,) in [-1, 1].
 
         Raises:
             ValueError: if no episode is running, the action is wrong, or the environment returns an observation of
@@ -142,12 +142,11 @@ class FeatureEnvironment(FeatureSource):
         """
         if not self._running:
             raise ValueError("no episode is running: call reset() before step()")
-        if not 0 <= action < self.n_actions:
-            raise ValueError(f"action must be 0 to {self.n_actions - 1}, got {action!r}")
-        obs, reward, terminated, truncated, info = answers.checked("step", self._stepped.step(self._actions[action]))
+        own = self.actions.own(action)
+        obs, reward, terminated, truncated, info = answers.checked("step", self._stepped.step(own))
         answers.allowed(self.encoder.check, obs)
         if self.tape is not None:
-            self.tape.add((action,))
+            self.tape.add([action])
             self.tape.obs = obs
         if type(terminated) is not bool:
             terminated = answers.flag("the environment's terminated", terminated)
@@ -179,7 +178,7 @@ class FeatureEnvironment(FeatureSource):
 
     def describe(self) -> EnvironmentDescription:
         """Return the description of the environment, for the file of a library."""
-        return describe_environment(self, self.env.spec, self._actions[0], self._phi)
+        return describe_environment(self, self.env.spec, self._phi)
 
 
 def open_environment(env: Environment, phi: Phi | None = None, **kwargs: object) -> FeatureEnvironment:
@@ -192,7 +191,7 @@ def open_environment(env: Environment, phi: Phi | None = None, **kwargs: object)
         **kwargs: arguments of `gymnasium.make`, only for an id.
 
     Raises:
-        ValueError: if the environment cannot be made, or has no features, no discrete actions or an observation space
+        ValueError: if the environment cannot be made, or has no features, or a space of actions or observations
             that is not supported.
     """
     if kwargs and not isinstance(env, str):
@@ -235,7 +234,7 @@ def estimate_bounds(env: FeatureEnvironment, steps: int = 2000, seed: int = 0, m
     low, high = np.full(env.n_features, np.inf), np.full(env.n_features, -np.inf)
     env.reset(seed=seed)
     for _ in range(steps):
-        step = env.step(int(rng.integers(env.n_actions)))
+        step = env.step(env.actions.sample(rng))
         low, high = np.minimum(low, step.phi), np.maximum(high, step.phi)
         if step.terminated or step.truncated:
             env.reset()
@@ -333,25 +332,32 @@ def declared_bounds(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Floats |
     return np.stack([low, high], axis=1).astype(np.float64)
 
 
+def _first_action(env: gymnasium.Env) -> Any:
+    """Return an action as the environment takes it: the first one, or the middle of a Box."""
+    actions = actions_of(env.action_space)
+    return actions.own(0) if isinstance(actions, DiscreteActions) else actions.own(np.zeros(actions.size))
+
+
 def _open_bounds(env: gymnasium.Env, phi: Phi | None) -> Floats:
     """Return infinite bounds (d, 2) of the features; a step is taken to count the features."""
     answers.checked_reset(env, 0)
-    features = answers.numbers_of(answers.checked("step", env.step(answers.actions_of(env.action_space)[0]))[1])
+    features = answers.numbers_of(answers.checked("step", env.step(_first_action(env)))[1])
     if features.ndim != 1 or features.size == 0:
         raise ValueError(answers.wrong_features(features.shape, None, phi))
     return np.tile([-np.inf, np.inf], (len(features), 1))
 
 
 def describe_environment(
-    env: FeatureSource, spec: gymnasium.envs.registration.EnvSpec | None, first_action: np.int64, phi: Phi | None
+    env: FeatureSource, spec: gymnasium.envs.registration.EnvSpec | None, phi: Phi | None
 ) -> EnvironmentDescription:
     """Return the description of environments; `spec` is None if `gymnasium.make` did not make them."""
     return EnvironmentDescription(
         **spec_fields(spec, phi),
         observations=env.encoder.describe(),
         n_actions=env.n_actions,
-        first_action=int(first_action),
+        first_action=env.actions.first if isinstance(env.actions, DiscreteActions) else 0,
         n_features=env.n_features,
         bounds=None if env.bounds is None else tuple(map(tuple, env.bounds.tolist())),
         feature_names=env.feature_names,
+        box=env.actions if isinstance(env.actions, BoxActions) else None,
     )

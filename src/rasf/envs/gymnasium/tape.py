@@ -19,10 +19,10 @@ from __future__ import annotations
 import copy
 import math
 from array import array
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import FeatureEnvironment
@@ -49,28 +49,28 @@ class Tape:
         self.obs: object = None
         self._seed = 0
         self._generator: Header | None = None  # its state before the last reset; None if that reset had a seed
-        self._actions, self._resets = array("i"), array("q")
+        self._size, self._actions, self._resets = env.actions.size, _empty(env), array("q")
         env.tape = self
 
     def begin(self, seed: int | None) -> None:
         """Record a reset; called before the environment is reset."""
         if seed is not None:
             self._seed, self._generator = seed, None
-            self._actions, self._resets = array("i"), array("q")
+            self._actions, self._resets = _empty(self._env), array("q")
         else:
             self._generator = _generator(self._env)
-        self._resets.append(len(self._actions) // math.prod(self._each))
+        self._resets.append(len(self._actions) // (math.prod(self._each) * max(1, self._size)))
 
-    def add(self, actions: Iterable[int]) -> None:
+    def add(self, actions: npt.ArrayLike) -> None:
         """Record the actions of a step, one for each environment."""
-        self._actions.extend(actions)
+        self._actions.extend(np.asarray(actions).ravel().tolist())
 
     def state(self) -> Header:
         """Return the data that `restore` needs."""
         return {
             "seed": self._seed,
             "generator": self._generator,
-            "actions": np.array(self._actions, np.int32).reshape(-1, *self._each),
+            "actions": np.array(self._actions).reshape(-1, *self._each, *(self._size,) * (self._size > 0)),
             "resets": np.array(self._resets, np.int64),
             "obs": self._numbers(self._env),
             "generator_now": _generator(self._env),
@@ -85,7 +85,7 @@ class Tape:
         if not self._replayed(env, state, generator if episode_suffices else None):
             raise ValueError(_NOT_RESTORED)
         self._seed, self._generator = state["seed"], generator
-        self._actions = array("i", state["actions"].ravel().tolist())
+        self._actions = array(self._actions.typecode, state["actions"].ravel().tolist())
         self._resets = array("q", np.asarray(state["resets"]).tolist())
         env.reports_failures, env.tape = state["reports_failures"], self
 
@@ -117,6 +117,10 @@ class Tape:
 def tapes(env: FeatureVector) -> list[Tape]:
     """Return a tape for each single environment, or one tape for a vector environment."""
     return [Tape(one) for one in env.environments] if hasattr(env, "environments") else [Tape(env)]
+
+
+def _empty(env: _Env) -> array[Any]:
+    return array("d" if env.actions.size else "i")
 
 
 def _copy(env: _Env) -> _Env | None:

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from rasf.arrays import Bools, Floats, Floats32, Ints
 from rasf.checks import whole
 from rasf.envs.gymnasium import answers
+from rasf.envs.gymnasium.actions import actions_of
 from rasf.envs.gymnasium.answers import Info, Phi
 from rasf.envs.gymnasium.declarations import FeatureSource
 from rasf.envs.gymnasium.description import EnvironmentDescription
@@ -81,14 +82,11 @@ class _Vector(FeatureSource):
     def __len__(self) -> int:
         return self.num_envs
 
-    def _checked(self, actions: npt.ArrayLike) -> list[int]:
+    def _counted(self, actions: npt.ArrayLike) -> np.ndarray:
         chosen = np.asarray(actions)
-        if chosen.shape != (self.num_envs,) or chosen.dtype.kind not in "iu":
-            raise ValueError(f"actions must be {self.num_envs} whole numbers, got {chosen.dtype} of {chosen.shape}")
-        numbers: list[int] = chosen.tolist()
-        if min(numbers) < 0 or max(numbers) >= self.n_actions:
-            raise ValueError(f"actions must be 0 to {self.n_actions - 1}, got {numbers}")
-        return numbers
+        if len(chosen) != self.num_envs:
+            raise ValueError(f"actions must be one for each of {self.num_envs} environments, got {len(chosen)}")
+        return chosen
 
 
 class SyncEnvs(_Vector):
@@ -97,7 +95,7 @@ class SyncEnvs(_Vector):
     def __init__(self, environments: Sequence[FeatureEnvironment]) -> None:
         self.environments = environments
         first = environments[0]
-        self.num_envs, self.encoder, self.n_actions = len(environments), first.encoder, first.n_actions
+        self.num_envs, self.encoder, self.actions = len(environments), first.encoder, first.actions
         self.declared_bounds, self.owners = first.declared_bounds, first.owners
         self._valid = np.ones(self.num_envs, np.bool_)
         self._valid.flags.writeable = False  # shared by all steps
@@ -122,7 +120,7 @@ class SyncEnvs(_Vector):
         next_obs = obs = np.empty((n, self.encoder.vector_size), np.float32)
         phi = np.empty((n, self.n_features), np.float32)
         terminated, truncated, failure = np.empty((3, n), np.bool_)
-        for i, action in enumerate(self._checked(actions)):
+        for i, action in enumerate(self._counted(actions)):
             step = self.environments[i].step(action)
             next_obs[i], phi[i] = self.encoder.vector(step.obs), step.phi
             terminated[i], truncated[i], failure[i] = step.terminated, step.truncated, step.failure
@@ -138,7 +136,7 @@ class SyncEnvs(_Vector):
         """Begin an episode for each of at most n seeds, and return their first observations."""
         return [environment.reset(seed) for environment, seed in zip(self.environments, seeds, strict=False)]
 
-    def step_each(self, actions: Mapping[int, int]) -> dict[int, Step]:
+    def step_each(self, actions: Mapping[int, Any]) -> dict[int, Step]:
         """Take a step in some environments, given their actions by index, and return the steps."""
         return {i: self.environments[i].step(action) for i, action in actions.items()}
 
@@ -171,8 +169,7 @@ class VectorEnvAdapter(_Vector):
         self._phi_of_step = None if phi is None else answers.phi_caller(phi)
         self.owners = tuple(owners_of(env)) if phi is None else (phi,)
         self.encoder = Encoder.of(answers.space_of(env, "single_observation_space"))
-        actions = answers.actions_of(answers.space_of(env, "single_action_space"))
-        self._start, self.n_actions = actions[0], len(actions)
+        self.actions = actions_of(answers.space_of(env, "single_action_space"))
         self.reports_failures = self._running = False
         self._ended = np.zeros(self.num_envs, np.bool_)
         self._raw: object = None
@@ -209,9 +206,10 @@ class VectorEnvAdapter(_Vector):
         listed = [*seeds, *[seeds[-1]] * (self.num_envs - len(seeds))]
         return self._observed(self._reset(listed if own else seeds[0]), as_vectors=False)[: len(seeds)]
 
-    def step_each(self, actions: Mapping[int, int]) -> dict[int, Step]:
+    def step_each(self, actions: Mapping[int, Any]) -> dict[int, Step]:
         """Take a step in all environments, and return the steps of the environments in `actions`."""
-        step, info = self._step([actions.get(i, 0) for i in range(self.num_envs)], as_vectors=False)
+        waiting = next(iter(actions.values()))  # any action: the steps of the other environments are dropped
+        step, info = self._step([actions.get(i, waiting) for i in range(self.num_envs)], as_vectors=False)
         parts, ended = (step.next_obs, step.phi, *map(np.ndarray.tolist, step[2:5])), step.terminated | step.truncated
         steps = zip(*parts, (self._info_of(info, i, over) for i, over in enumerate(ended.tolist())), strict=True)
         return {i: judged(Step(*each), self._rule) for i, each in enumerate(steps) if i in actions}
@@ -232,7 +230,7 @@ class VectorEnvAdapter(_Vector):
 
     def _step(self, actions: npt.ArrayLike, as_vectors: bool) -> tuple[VectorStep, Info]:
         """Take a step; the observations are network inputs (n, m) if `as_vectors`, otherwise lists."""
-        taken = np.array(self._checked(actions), np.int64)
+        taken = self.actions.own_batch(self._counted(actions))
         answer = self._advance(taken)
         next_raw, _, terminated, truncated, info = answer
         valid, ended = ~self._ended, terminated | truncated
@@ -260,13 +258,13 @@ class VectorEnvAdapter(_Vector):
 
     def describe(self) -> EnvironmentDescription:
         """Return the description of one of the environments; their keyword arguments are not known."""
-        return replace(describe_environment(self, self.env.spec, self._start, self._phi), kwargs={})
+        return replace(describe_environment(self, self.env.spec, self._phi), kwargs={})
 
-    def _advance(self, actions: Ints) -> _Answer:
+    def _advance(self, actions: np.ndarray) -> _Answer:
         if not self._running:
             raise ValueError("no episode is running: call reset() before step()")
         try:
-            raw, reward, terminated, truncated, info = answers.checked("step", self.env.step(actions + self._start))
+            raw, reward, terminated, truncated, info = answers.checked("step", self.env.step(actions))
         except (TypeError, ValueError) as error:
             if "array element with a sequence" not in str(error):
                 raise
@@ -286,7 +284,7 @@ class VectorEnvAdapter(_Vector):
             return found
         return np.array([answers.flag(f"the environment's {name}", each) for each in found.tolist()])
 
-    def _features(self, actions: Ints, answer: _Answer, valid: Bools) -> Floats:
+    def _features(self, actions: np.ndarray, answer: _Answer, valid: Bools) -> Floats:
         """Return the features (n, d) of a step; 0 where the step only resets."""
         phi, wanted = np.zeros((self.num_envs, self.n_features)), (self.n_features,)
         if self._phi_of_step is None:
@@ -303,7 +301,7 @@ class VectorEnvAdapter(_Vector):
         answers.check_features(phi)
         return phi
 
-    def _phi_rows(self, which: Sequence[int], actions: Ints, answer: _Answer) -> Iterator[Floats]:
+    def _phi_rows(self, which: Sequence[int], actions: np.ndarray, answer: _Answer) -> Iterator[Floats]:
         """Yield the features (d,) that phi computes for a step, for each environment in `which`."""
         assert self._phi_of_step is not None
         next_raw, reward, terminated, truncated, info = answer
@@ -312,7 +310,7 @@ class VectorEnvAdapter(_Vector):
             ends = bool(terminated[i]), bool(truncated[i])
             seen = self._final(info, i) if self._mode == SAME_STEP and any(ends) else after[i]
             info_i = self._info_of(info, i, any(ends))
-            features = self._phi_of_step(before[i], actions[i] + self._start, seen, info_i, rewards[i], *ends)
+            features = self._phi_of_step(before[i], actions[i], seen, info_i, rewards[i], *ends)
             yield answers.numbers_of(features)
 
     def _failures(self, info: Info, ended: Bools) -> Bools:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import gymnasium
 import jax
@@ -11,7 +11,7 @@ import numpy as np
 from rasf.arrays import Array, Floats32
 from rasf.envs.gymnasium.description import observation_bounds, world_description
 from rasf.files import Header
-from rasf.world import Noise, State, World
+from rasf.world import Noise, State, World, action_size
 
 
 def world_environment(world: World) -> gymnasium.Env:
@@ -20,7 +20,7 @@ def world_environment(world: World) -> gymnasium.Env:
     return WorldEnv(world) if env_id is None else gymnasium.make(env_id, **kwargs)
 
 
-class WorldEnv(gymnasium.Env[Floats32, np.int64]):
+class WorldEnv(gymnasium.Env[Floats32, Any]):
     """A world that is stepped in jax, one step at a time; the reward is the vector of features."""
 
     metadata: ClassVar[dict[str, object]] = {"render_modes": []}
@@ -28,7 +28,9 @@ class WorldEnv(gymnasium.Env[Floats32, np.int64]):
     def __init__(self, world: World) -> None:
         self._world, described = world, world_description(world)
         self.observation_space = gymnasium.spaces.Box(*observation_bounds(world), dtype=np.float32)
-        self.action_space = gymnasium.spaces.Discrete(world.n_actions)
+        size = action_size(world)
+        unit = gymnasium.spaces.Box(-1.0, 1.0, (size,)) if size else gymnasium.spaces.Discrete(world.n_actions)
+        self.action_space: gymnasium.Space[Any] = unit
         low, high = np.array(described.bounds, np.float32).T
         self.reward_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
         self.reward_dim, self.max_episode_steps = described.n_features, world.episode_length
@@ -52,11 +54,11 @@ class WorldEnv(gymnasium.Env[Floats32, np.int64]):
         self._state, self._steps = self._reset(self._key()), 0
         return np.asarray(self._observe(self._state), np.float32), {}
 
-    def step(self, action: int) -> tuple[Floats32, Floats32, bool, bool, Header]:
+    def step(self, action: Any) -> tuple[Floats32, Floats32, bool, bool, Header]:
         """Take a step; the reward is phi (d,)."""
         if self._state is None:
             raise gymnasium.error.ResetNeeded("no episode is running: call reset() before step()")
-        self._state, phi, obs, terminated = self._advance(self._state, int(action), self._key())
+        self._state, phi, obs, terminated = self._advance(self._state, action, self._key())
         self._steps += 1
         features = np.asarray(phi, np.float32)
         info: dict[str, object] = {} if self._failure is None else {"failure": bool(features[self._failure])}

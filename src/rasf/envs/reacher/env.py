@@ -27,10 +27,11 @@ _RISK, _RISK_EDGE, _TARGET = (213, 94, 0), (190, 80, 0), (0, 100, 165)
 _ARM, _JOINT, _TIP = (70, 74, 82), (176, 182, 190), (0, 0, 0)
 
 
-class ReacherEnv(gym.Env[Floats32, np.int64]):
+class ReacherEnv(gym.Env[Floats32, Any]):
     """The reacher with the observations of `Reacher.observe`.
 
-    Action 3 i + j gives the shoulder the torque i - 1 and the elbow the torque j - 1.
+    Action 3 i + j gives the shoulder the torque i - 1 and the elbow the torque j - 1. With `continuous=True`, an action
+    is the vector of both torques, in [-1, 1].
 
     Args:
         engine: simulation of the arm, "closed_form" or "mujoco". Default: "closed_form".
@@ -39,14 +40,13 @@ class ReacherEnv(gym.Env[Floats32, np.int64]):
     """
 
     metadata: ClassVar[Header] = {"render_modes": ["rgb_array"], "render_fps": 60}
-    preferred_agent = Reacher.preferred_agent
 
     def __init__(self, *, engine: str = "closed_form", render_mode: str | None = None, **world: Any) -> None:
         one_of("engine", engine, ENGINES)
         one_of("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         self.world = Reacher(**world)
         self.signs, self.max_episode_steps = self.world.signs, self.world.episode_length
-        self.feature_names = self.world.feature_names
+        self.feature_names, self.preferred_agent = self.world.feature_names, self.world.preferred_agent
         self.engine, self.render_mode = engine, render_mode
         self._physics: Callable[..., Floats] = physics
         if engine == "mujoco":
@@ -55,7 +55,8 @@ class ReacherEnv(gym.Env[Floats32, np.int64]):
             self._physics = MujocoArm().step
         low, high = self.world.observation_bounds.T.astype(np.float32)
         self.observation_space = gym.spaces.Box(low, high, dtype=np.float32)
-        self.action_space = gym.spaces.Discrete(len(TORQUES))
+        nine, torques = gym.spaces.Discrete(len(TORQUES)), gym.spaces.Box(-1.0, 1.0, (2,))
+        self.action_space: gym.Space[Any] = torques if self.world.continuous else nine
         self.reward_dim = self.world.n_features
         low, high = self.world.feature_bounds.T.astype(np.float32)
         self.reward_space = gym.spaces.Box(low, high, dtype=np.float32)
@@ -74,14 +75,15 @@ class ReacherEnv(gym.Env[Floats32, np.int64]):
         self._state, self._steps, self._running = np.concatenate([angles, np.zeros(2)]), 0, True
         return self._observation(), self._info(tip_position(self._state), failure=False)
 
-    def step(self, action: np.int64) -> tuple[Floats32, Floats32, bool, bool, Header]:
+    def step(self, action: Any) -> tuple[Floats32, Floats32, bool, bool, Header]:
         """Take a step; the reward is phi (d,)."""
         if not self.action_space.contains(action):
-            raise ValueError(f"action must be 0 to {len(TORQUES) - 1}, got {action!r}")
+            wanted = "two torques in [-1, 1], float32" if self.world.continuous else f"0 to {len(TORQUES) - 1}"
+            raise ValueError(f"action must be {wanted}, got {action!r}")
         if not self._running:
             raise gym.error.ResetNeeded("no episode is running: call reset() before step()")
         noise = Noise(self.world.action_noise * self.np_random.standard_normal(2), np.array(self.np_random.random()))
-        state, phi = self.world.advance(self._state, int(action), noise, self._physics)
+        state, phi = self.world.advance(self._state, action, noise, self._physics)
         tip = self.world.tip(self._state, state)
         self._state, self._steps = state, self._steps + 1
         truncated = self._steps >= self.world.episode_length

@@ -1,6 +1,7 @@
 """The paper's reacher in pure JAX: an arm moves its tip to a target; some targets lie in risky circles.
 
-There are nine actions: each joint gets the torque -1, 0 or 1 plus Gaussian noise, clipped to [-1, 1]. The features phi
+There are nine actions: each joint gets the torque -1, 0 or 1 plus Gaussian noise, clipped to [-1, 1]. With
+`continuous`, an action is the vector of both torques, in [-1, 1]^2, instead. The features phi
 in R^13 depend on the tip after the step: 1 - 4 |tip - target_g| for each of 12 targets g, and 1 in a failure, else 0.
 In every task, if the tip is in a risky circle after a step, the step is a failure with probability
 `failure_probability`. A failure does not end the episode. The task of target g is w = e_g - 3 e_13 (unit vectors e).
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -57,6 +58,7 @@ class Reacher:
         episode_length: Number of steps after which an episode is truncated. Default: 500.
         observation: "raw" is (q1, 0.1 w1, q2 / 3, 0.1 w2) with unbounded q1, as in the paper's code; "wrapped" has q1
             in [-pi, pi); "sincos" has the sines and cosines of both angles in place of the angles. Default: "raw".
+        continuous: Whether an action is a vector of torques, in place of one of nine. Default: False.
     """
 
     targets: tuple[tuple[float, float], ...] = TRAINING_TARGETS + TEST_TARGETS
@@ -67,10 +69,12 @@ class Reacher:
     action_noise: float = 0.03
     episode_length: int = 500
     observation: str = "raw"
-    preferred_agent: ClassVar[str] = "rasfc51"  # the paper's
+    continuous: bool = False
 
     def __post_init__(self) -> None:
         checks.one_of("observation", self.observation, OBSERVATIONS)
+        if not isinstance(self.continuous, bool):
+            raise ValueError(f"continuous must be True or False, got {self.continuous!r:.60}")
         targets, risky = _listed(self.targets), _listed(self.risky)
         try:
             positions = np.array(targets)
@@ -91,8 +95,19 @@ class Reacher:
         checks.whole("episode_length", self.episode_length)
 
     @property
+    def preferred_agent(self) -> str:
+        """The agent that `agent="auto"` chooses: the paper's, for the paper's nine actions."""
+        return "rasftd3" if self.continuous else "rasfc51"
+
+    @property
     def n_actions(self) -> int:
-        return len(TORQUES)
+        """The number of actions; 0 if actions are vectors."""
+        return 0 if self.continuous else len(TORQUES)
+
+    @property
+    def action_size(self) -> int:
+        """The number of entries of an action that is a vector; else 0."""
+        return 2 if self.continuous else 0
 
     @property
     def n_features(self) -> int:
@@ -195,7 +210,7 @@ class Reacher:
 
         Args:
             state: state (4,) of the arm.
-            action: index of the action.
+            action: index of the action, or the vector of torques (2,).
             noise: the randomness of the step.
             physics: function of state and torques (2,) that returns the next state. Default: the closed form.
 
@@ -203,7 +218,8 @@ class Reacher:
             The next state (4,) and the features (d,).
         """
         xp = array_namespace(state, noise.torque)
-        next_state = physics(state, xp.clip(xp.asarray(TORQUES, state.dtype)[action] + noise.torque, -1.0, 1.0))
+        torque = xp.asarray(action, state.dtype) if self.continuous else xp.asarray(TORQUES, state.dtype)[action]
+        next_state = physics(state, xp.clip(torque + noise.torque, -1.0, 1.0))
         return next_state, self.features(self.tip(state, next_state), noise.failure)
 
     def tip(self, state: Array, next_state: Array) -> Array:
@@ -229,7 +245,7 @@ class Reacher:
         Args:
             key: random key of the noise.
             state: state (4,) of the arm.
-            action: index of the action.
+            action: index of the action, or the vector of torques (2,).
         """
         return self.advance(state, action, self.noise(key))
 

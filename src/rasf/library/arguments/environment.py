@@ -191,7 +191,7 @@ def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ())
             return networks, f"observations hardly recur: {len(seen)} different observations in {t} random steps"
         if t == _RECURRING // 2:
             half = len(seen)
-        step = env.step(int(rng.integers(env.n_actions)))
+        step = env.step(env.actions.sample(rng))
         obs = env.reset() if step.terminated or step.truncated else step.obs
     new = (len(seen) - half) / (_RECURRING - _RECURRING // 2)
     found = f"{len(seen)} different observations in {_RECURRING} random steps, {new:.0%} new in the second half"
