@@ -25,7 +25,7 @@ from rasf.deep.agent import Agent, Tasks
 from rasf.deep.laws import support_atoms
 from rasf.deep.settings import HistogramSettings, NetworkSettings, network_settings
 from rasf.deep.stepped import Pace, SteppedLearner
-from rasf.library.networks.policies import NetworkPolicies
+from rasf.library.networks.actor_policies import policies_of
 from rasf.risk import CVaR, Entropic, MeanVariance, Risk
 from rasf.transfer import gpi_actions
 
@@ -66,7 +66,7 @@ def decisions(name: str, policies: int, risk: Risk, w: npt.NDArray[np.float64], 
     """Microseconds of one decision, by the library and by `Agent.scores`, and a second's decisions in batches."""
     agent = make_agent(name, policies).for_weights(w[None])
     online = jax.jit(agent.init)(jax.random.key(0)).online
-    sources = NetworkPolicies.from_agent(agent, online)
+    sources = policies_of(agent, online)
     obs = np.random.default_rng(0).normal(size=(BATCH, INPUTS)).astype(np.float32)
     task_heads = jax.jit(agent.task_heads)(online, w.astype(np.float32))
     compiled = jax.jit(lambda task_heads, x: gpi_actions(agent.scores(task_heads, x, x, risk)))

@@ -6,6 +6,7 @@
     sfc51, rasfc51                  networks: a histogram for every feature
     sfdqn, sfdqn-residual           networks: psi; `sfdqn-residual` learns its covariance too, from residuals
     rasfdqn                         networks: psi and a covariance of low rank, for any environment; not in the paper
+    rasftd3                         the same for continuous actions: an actor for every policy; not in the paper
     c51, rac51, rac51-relabelled    one network with the task as an input: a histogram of the scalar return
 
 Agents with a `risk_aware_form` are risk-neutral, as in the paper, and refuse risks that are not neutral. Agents that
@@ -59,6 +60,7 @@ class AgentSpec:
         constants: Settings that differ from the defaults of its family.
         plans: Whether the agent keeps a model of all experience and plans on the model, for all risks at once.
         of_paper: Whether the defaults of the agent are those of the paper.
+        continuous: Whether actions are vectors (a Box) instead of numbers (Discrete).
     """
 
     name: str
@@ -70,6 +72,7 @@ class AgentSpec:
     constants: Header = field(default_factory=dict)
     plans: bool = False
     of_paper: bool = True
+    continuous: bool = False
 
     @property
     def neutral(self) -> bool:
@@ -105,6 +108,10 @@ AGENTS: dict[str, AgentSpec] = {
         AgentSpec(
             "rasfdqn", "RaSFDQN", _NETWORKS, LawKind.MEAN_LOW_RANK, (MeanVariance, MonotoneMeanVariance),
             of_paper=False,
+        ),
+        AgentSpec(
+            "rasftd3", "RaSFTD3", _NETWORKS, LawKind.MEAN_LOW_RANK, (MeanVariance, MonotoneMeanVariance),
+            of_paper=False, continuous=True,
         ),
         AgentSpec("c51", "C51", _NETWORKS, LawKind.REWARD, _RISKY, "rac51"),
         AgentSpec("rac51", "RaC51", _NETWORKS, LawKind.REWARD, _RISKY),

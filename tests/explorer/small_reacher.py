@@ -5,7 +5,7 @@ from rasf.agents import AGENTS
 from rasf.deep.agent import Tasks
 from rasf.envs.gymnasium.single import open_environment
 from rasf.envs.reacher.world import Reacher
-from rasf.library.networks.policies import NetworkPolicies
+from rasf.library.networks.actor_policies import policies_of
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.risk import MeanVariance
 
@@ -20,6 +20,6 @@ def random_reacher(law="histogram", seed=0, **kwargs):
     weights = Reacher().tasks((0, 3))
     settings = settings_of(NAMES[law], widths=(16, 16), atoms=9, gamma=0.8)
     agent = create_agent(settings, 4, 9, described.bounds, Tasks.of(weights))
-    sources = NetworkPolicies.from_agent(agent, random_learner(agent, seed).online)
+    sources = policies_of(agent, random_learner(agent, seed).online)
     policies = tuple(SourcePolicy(tuple(w), MeanVariance(-6.0)) for w in weights.tolist())
     return PolicyLibrary(sources, described, policies, (AGENTS[NAMES[law]],), {}, (), {"seed": seed})

@@ -7,7 +7,7 @@ from rasf.agents import AGENTS
 from rasf.deep.agent import Tasks
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.envs.gymnasium.single import open_environment
-from rasf.library.networks.policies import NetworkPolicies
+from rasf.library.networks.actor_policies import policies_of
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.risk import MeanVariance
 
@@ -21,6 +21,6 @@ def random_driver(road="Highway", seed=0, **kwargs):
     settings = settings_of("rasfdqn", widths=(16, 16), gamma=0.8)
     size = Encoder(described.observations).vector_size
     agent = create_agent(settings, size, described.n_actions, described.bounds, Tasks.of(weights))
-    sources = NetworkPolicies.from_agent(agent, random_learner(agent, seed).online)
+    sources = policies_of(agent, random_learner(agent, seed).online)
     policies = tuple(SourcePolicy(tuple(w), MeanVariance(0.0)) for w in weights.tolist())
     return PolicyLibrary(sources, described, policies, (AGENTS["rasfdqn"],), {}, (), {"seed": seed})

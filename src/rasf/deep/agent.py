@@ -23,7 +23,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,16 @@ from rasf.arrays import Array, Floats32, Ints, array_namespace
 from rasf.deep.clock import TIME_INPUTS, Clock
 from rasf.deep.laws import Law, Losses, Networks, Parts, RiskOf, TaskHeads, Transition, Within, support_atoms
 from rasf.deep.make_law import make_law
-from rasf.deep.networks import Network, Sizes, encode, init_network, plain_outputs, read_action, read_heads
+from rasf.deep.networks import (
+    Network,
+    Sizes,
+    choose_policies,
+    encode,
+    init_network,
+    plain_outputs,
+    read_action,
+    read_heads,
+)
 from rasf.deep.replay import Windows, row_size
 from rasf.deep.settings import HistogramSettings, MomentSettings, NetworkSettings
 from rasf.risk import MeanVariance, Risk
@@ -133,6 +142,7 @@ class Agent:
         initialise: The function that returns initial networks. Default: `init_network`.
         limit: Number of steps after which an episode and its return end; 0 for continuing returns. Default: 0.
         neutral: Whether all policies learn risk-neutrally, so that bootstrapping needs only means. Default: False.
+        action_size: Number of entries of an action that is a vector; 0 if actions are numbered. Default: 0.
     """
 
     settings: NetworkSettings
@@ -148,7 +158,7 @@ class Agent:
     initialise: Callable[..., Network] = init_network
     limit: int = 0
     neutral: bool = False
-    action_size: ClassVar[int] = 0  # number of entries of an action; 0, because actions are numbered
+    action_size: int = 0
 
     @classmethod
     def create(
@@ -263,8 +273,12 @@ class Agent:
     @property
     def gradient_step(self) -> optax.GradientTransformation:
         """The optimiser with the learning rate, which may decay over the planned updates."""
-        rate, decays = self.settings.learning_rate, self.settings.decay and self.planned
-        return self.optimiser(optax.linear_schedule(rate, _LAST_RATE * rate, self.planned) if decays else rate)
+        return self.optimiser(self.falling(self.settings.learning_rate))
+
+    def falling(self, rate: float) -> Any:
+        """Return a learning rate, or its schedule if it decays over the planned updates."""
+        decays = self.settings.decay and self.planned
+        return optax.linear_schedule(rate, _LAST_RATE * rate, self.planned) if decays else rate
 
     def epsilon_at(self, step: Array) -> Array:
         """Return the probability to explore when the environments have taken `step` steps together, in numpy or jax."""
@@ -304,25 +318,33 @@ class Agent:
 
     def init(self, key: Array) -> Learner:
         """Return a learner with random networks."""
+        chosen, online = self.settings, self.initial(key)
+        average, chooser = (jax.tree.map(jnp.copy, online) if on else () for on in (chosen.average, self._freeze_after))
+        learner = Learner(online, (), self.gradient_step.init(online), jnp.zeros((), jnp.int32), average, chooser)
+        return self.copy_target(learner)
+
+    def initial(self, key: Array) -> Any:
+        """Return random networks."""
+        return self._stacks(key, self.inputs, self.actions)
+
+    def _stacks(self, key: Array, inputs: int, actions: int) -> Networks:
+        """Return random networks for the return distribution."""
         shapes, chosen = self.law.shapes(), self.settings
         sizes = Sizes(
             self.policies,
-            self.inputs,
+            inputs,
             chosen.widths,
-            self.actions,
+            actions,
             shared=chosen.shared,
             frequency=chosen.frequency,
             objects=chosen.objects,
             timed=bool(self.limit),
         )
         layers = self.law.layers(chosen.widths)
-        online = tuple(
+        return tuple(
             self.initialise(one, sizes._replace(widths=widths), shape)
             for one, widths, shape in zip(jax.random.split(key, len(shapes)), layers, shapes, strict=True)
         )
-        average, chooser = (jax.tree.map(jnp.copy, online) if on else () for on in (chosen.average, self._freeze_after))
-        learner = Learner(online, (), self.gradient_step.init(online), jnp.zeros((), jnp.int32), average, chooser)
-        return self.copy_target(learner)
 
     @property
     def _freeze_after(self) -> int:
@@ -332,6 +354,10 @@ class Agent:
     def acting(self, learner: Learner) -> Networks:
         """Return the networks that act: the averaged networks if there are any, else the online networks."""
         return learner.average or learner.online
+
+    def choose(self, networks: Any, chosen: Ints) -> Any:
+        """Return the networks of some policies, given the indices of these policies."""
+        return tuple(choose_policies(one, chosen) for one in networks)
 
     def copy_target(self, learner: Learner) -> Learner:
         """Return the learner with the online networks copied to the target networks, if there are any."""
@@ -353,7 +379,9 @@ class Agent:
         """
         return chosen
 
-    def plain_take(self, candidates: npt.NDArray[Any] | None, chosen: Ints, noise: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def plain_take(
+        self, candidates: npt.NDArray[Any] | None, chosen: Ints, noise: npt.NDArray[Any]
+    ) -> npt.NDArray[Any]:
         """Return the actions (n,) of indices; see `take`.
 
         Args:
@@ -464,14 +492,21 @@ class Agent:
         (_, found), gradient = jax.value_and_grad(loss, has_aux=True)(learner.online)
         steps, optimiser = self.gradient_step.update(gradient, learner.optimiser)
         online, done = optax.apply_updates(learner.online, steps), learner.updates + 1
-        average, chooser = learner.average, learner.chooser
-        if average:  # the mean over all updates at first, later over about the last `average` updates
-            share = 1.0 / jnp.minimum(done, self.settings.average)
-            average = jax.tree.map(lambda mean, now: mean + share * (now - mean), average, online)
+        average, chooser = self.averaged(learner, online), learner.chooser
         if chooser:  # after `_freeze_after` updates, the averaged networks of that update choose a'
             now = jax.lax.cond(done < self._freeze_after, lambda: online, lambda: average or online)
             chooser = jax.lax.cond(done <= self._freeze_after, lambda: now, lambda: chooser)
         return Learner(online, learner.target, optimiser, done, average, chooser), found
+
+    def averaged(self, learner: Learner, online: Any) -> Any:
+        """Return the averaged networks after an update, from the learner before it and the new online networks.
+
+        They are the mean over all updates at first, and later over about the last `average` updates.
+        """
+        if not learner.average:
+            return ()
+        share = 1.0 / jnp.minimum(learner.updates + 1, self.settings.average)
+        return jax.tree.map(lambda mean, now: mean + share * (now - mean), learner.average, online)
 
     def with_spread(self, networks: Networks, spread: Array) -> Networks:
         """Return networks whose covariance is that of the features, from networks that learned it relative to `spread`.

@@ -2,8 +2,9 @@
 
     row    obs (n numbers), next_obs (n), phi (d features), action, not_terminated, task (an index), last
 
-An action is an index, or a vector of `action_size` numbers. `last` is 1 if the episode is over after the step, terminated or truncated. A sample is a window: a step and up to
-n_step - 1 steps that follow it in the same episode. Steps that are not in the replay are left out.
+An action is an index, or a vector of `action_size` numbers. `last` is 1 if the episode is over after the step,
+terminated or truncated. A sample is a window: a step and up to n_step - 1 steps that follow it in the same episode.
+Steps that are not in the replay are left out.
 
 Steps are stored in rounds. `Ring` is for compiled loops, in which every environment takes one step in every round.
 `HostReplay` is for learners that are stepped from Python, in which some environments may skip a round.

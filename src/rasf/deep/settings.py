@@ -4,6 +4,7 @@
     CovarianceSettings    sfdqn-residual  mean and covariance; the covariance is learned from residuals of the mean
     HistogramSettings     sfc51, rasfc51  a histogram of every feature
     MomentSettings        rasfdqn         mean and covariance; the covariance is a diagonal plus a matrix of low rank
+    ActorSettings         rasftd3         the same as MomentSettings, for continuous actions
 
 A setting that has no meaning for a distribution is not a field of its class.
 """
@@ -195,6 +196,44 @@ class MomentSettings(NetworkSettings):
         checks.number("averse_episodes", self.averse_episodes, 0.0, 1.0)
 
 
+@dataclass(frozen=True)
+class ActorSettings(MomentSettings):
+    """Settings of `rasftd3`, which learns policies with continuous actions.
+
+    The class adds fields to `MomentSettings`, and has other defaults.
+
+    Attributes:
+        actor_learning_rate: Learning rate of Adam for the policies. Default: 3e-4.
+        noise: Standard deviation of the Gaussian noise that is added to actions in training, where actions range from
+            -1 to 1. Default: 0.2.
+        policies_per_update: The most policies that learn in an update; with more policies, they take turns. Default: 8.
+
+    The defaults differ from those of `MomentSettings`: widths (256, 256), batch 256, learning_rate 1e-3, target_period
+    200, average 2500, exploration 0.05, n_step 1, warmup 1000. n_step must be 1, and objects must be 0.
+    """
+
+    widths: tuple[int, ...] = (256, 256)
+    batch: int = 256
+    learning_rate: float = 1e-3
+    target_period: int = 200
+    average: int = 2_500
+    exploration: float = 0.05
+    n_step: int = 1
+    warmup: int = 1_000
+    actor_learning_rate: float = 3e-4
+    noise: float = 0.2
+    policies_per_update: int = 8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.number("actor_learning_rate", self.actor_learning_rate, 0.0, 1.0)
+        checks.number("noise", self.noise, 0.0, 1.0)
+        checks.whole("policies_per_update", self.policies_per_update)
+        for name, only in (("n_step", 1), ("objects", 0)):
+            if getattr(self, name) != only:
+                raise ValueError(f"{name} must be {only} for continuous actions, got {getattr(self, name)}")
+
+
 _CLASSES = {one.kind: one for one in (MeanSettings, CovarianceSettings, HistogramSettings, MomentSettings)}
 
 
@@ -205,4 +244,4 @@ def network_settings(agent: str) -> NetworkSettings:
         agent: The name of the agent, such as "rasfdqn".
     """
     checks.one_of("agent", agent, DEEP_AGENTS)
-    return _CLASSES[AGENTS[agent].law]()
+    return ActorSettings() if AGENTS[agent].continuous else _CLASSES[AGENTS[agent].law]()

@@ -360,9 +360,7 @@ class SteppedLearner:
             self._priorities.begin(stored_at)
         if not self._warm and self._stepped >= self.agent.settings.warmup:
             self._warm = True
-            seen = replay.unpack(
-                self._replay.rows().astype(np.float64), self._size, action_size=self.agent.action_size
-            )
+            seen = replay.unpack(self._replay.rows().astype(np.float64), self._size, action_size=self.agent.action_size)
             self._scaling = Scaling.of(self.agent, seen)
             self._refresh()
 
@@ -466,7 +464,9 @@ def _programs(agent: Agent) -> tuple[Callable[..., Any], Callable[..., Any], Cal
 
         def one(learner: Learner, given: tuple[Drawn, Array]) -> tuple[Learner, tuple[Array, Losses]]:
             drawn, own = given
-            learner, found = algorithm.update(agent, learner, goal, scaling, within, drawn.windows(agent.action_size), own)
+            learner, found = algorithm.update(
+                agent, learner, goal, scaling, within, drawn.windows(agent.action_size), own
+            )
             return learner, (jnp.mean(found.each), found)
 
         learner, (loss, found) = jax.lax.scan(one, learner, (windows, weight))

@@ -100,9 +100,10 @@ def _restored_policies(description: Header, arrays: Arrays) -> FrozenPolicies:
         from rasf.library.tables.policies import TablePolicies
 
         return TablePolicies.restore(description, arrays)
+    from rasf.library.networks.actor_policies import ActorPolicies
     from rasf.library.networks.policies import NetworkPolicies
 
-    return NetworkPolicies.restore(description, arrays)
+    return (ActorPolicies if "action_size" in description else NetworkPolicies).restore(description, arrays)
 
 
 def _policy(each: object, d: int) -> SourcePolicy:

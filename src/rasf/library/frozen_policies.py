@@ -47,7 +47,7 @@ class Explanation:
         mean: Means of the return, of the same shape.
         std: Standard deviations of the return, of the same shape; nan if not learned.
         seen: Whether any policy has data for the observation; one, or (B,).
-        action: The action; one, or (B,).
+        action: The action as the environment takes it; one, or (B, ..).
         source: The selected source policy; one, or (B,).
         prices: The price of each limit, by the name of the feature; one, or (B,).
         expected: The expected sum of each limited feature after the chosen action, by name; one, or (B,).
@@ -59,7 +59,7 @@ class Explanation:
     mean: Floats
     std: Floats
     seen: Bools
-    action: Ints
+    action: np.ndarray
     source: Ints
     prices: Mapping[str, Floats] = field(default_factory=dict)
     expected: Mapping[str, Floats] = field(default_factory=dict)
@@ -110,7 +110,10 @@ class FrozenPolicies(Protocol):
     def policies(self) -> int: ...  # K
 
     @property
-    def n_actions(self) -> int: ...  # A
+    def n_actions(self) -> int: ...  # A, the number of candidates at an observation
+
+    @property
+    def action_size(self) -> int: ...  # number of entries of an action that is a vector; 0 if actions are numbered
 
     @property
     def n_features(self) -> int: ...  # d
@@ -136,11 +139,14 @@ class FrozenPolicies(Protocol):
     def seen(self, obs: np.ndarray) -> Bools:
         """Return whether any policy has data for each observation (B,); always True for networks."""
 
-    def act(self, obs: np.ndarray, w: Floats, risk: Risk) -> Ints:
-        """Return actions (B,) by GPI; ties go to the lowest action."""
+    def act(self, obs: np.ndarray, w: Floats, risk: Risk) -> np.ndarray:
+        """Return actions (B,), or (B, P) if actions are vectors, by GPI; ties go to the lowest candidate."""
 
-    def act_one(self, obs: np.ndarray, w: Floats, risk: Risk) -> int:
+    def act_one(self, obs: np.ndarray, w: Floats, risk: Risk) -> Any:
         """Return the action for one observation (n,); faster than a batch of one."""
+
+    def actions(self, obs: np.ndarray, chosen: Ints) -> np.ndarray:
+        """Return the actions, (B,) or (B, P), that are the candidates `chosen` (B,) at observations (B, n)."""
 
     def arrays(self, precision: str = "single") -> Arrays:
         """Return the arrays of the library's file; the weights of networks may have precision "half"."""

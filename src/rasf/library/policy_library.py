@@ -87,10 +87,11 @@ class PolicyLibrary:
         is_table = sources.family is Family.TABLES
         self._encode: Encode = encoder.key if is_table else encoder.vector
         self._encode_batch: Encode = encoder.batch_keys if is_table else encoder.batch_vectors
-        self._first_action = environment.first_action
+        self._actions = environment.actions
         sizes = {
             "the number of policies": (len(policies), sources.policies),
-            "n_actions": (environment.n_actions, sources.n_actions),
+            "n_actions": (environment.n_actions, 0 if sources.action_size else sources.n_actions),
+            "the size of an action": (environment.actions.size, sources.action_size),
             "n_features": (environment.n_features, sources.n_features),
             "the size of an observation": (
                 encoder.size if is_table else encoder.vector_size + (TIME_INPUTS if sources.limit else 0),
@@ -153,8 +154,8 @@ class PolicyLibrary:
         risk: Risk = NEUTRAL,
         limits: GivenLimits | None = None,
         t: int | Ints = 0,
-    ) -> int | Ints:
-        """Return the action for one observation, or actions (B,) for a batch, as the environment numbers them.
+    ) -> Any:
+        """Return the action for one observation, or actions (B, ..) for a batch, as the environment takes them.
 
         Args:
             obs: an observation, or a batch. At observations that no policy has seen, a tabular library takes the first
@@ -172,10 +173,26 @@ class PolicyLibrary:
         """
         if limits is not None:
             explained, _, _ = self._explain(obs, w, risk, limits, t)
-            return explained.action if self.is_batch(obs) else int(explained.action[0])
+            return explained.action if self.is_batch(obs) else self._one(explained.action[0])
         weights = self._weights(w)
         seen = self.encode(obs, t)
-        return (self.sources.act if seen.ndim > 1 else self.sources.act_one)(seen, weights, risk) + self._first_action
+        if seen.ndim > 1:
+            return self._actions.own_batch(self.sources.act(seen, weights, risk))
+        return self._one(self._actions.own(self.sources.act_one(seen, weights, risk)))
+
+    def own_actions(self, actions: np.ndarray, batch: bool) -> Any:
+        """Return actions of the policies as the environment takes them.
+
+        Args:
+            actions: actions (B,) or (B, P) of the policies.
+            batch: whether to return all of them, not only the first.
+        """
+        own = self._actions.own_batch(actions)
+        return own if batch else self._one(own[0])
+
+    def _one(self, action: Any) -> Any:
+        """A single action: an int if actions are numbered, else an array."""
+        return action if self._actions.size else int(action)
 
     def scores(
         self,
@@ -211,7 +228,8 @@ class PolicyLibrary:
         found, memory = self.sources.scores(encoded, rule.w, risk), rule.begin(encoded)
         source, action = np.divmod(rule.choose(encoded, memory, found.values), self.sources.n_actions)
         of_limits = (rule.prices(memory), rule.expected(memory), tuple(rule.not_kept(memory)))
-        return Explanation(*found, action + self._first_action, source, *of_limits), rule, encoded
+        own = self._actions.own_batch(self.sources.actions(encoded, action))
+        return Explanation(*found, own, source, *of_limits), rule, encoded
 
     def risks(self) -> list[Risk]:
         """Return the neutral risk and the risks of training, without those that the library cannot act for."""

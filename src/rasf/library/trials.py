@@ -181,7 +181,7 @@ class _Run:
         self.memories: list[Memory] = []
         self.unseen = 0
 
-    def act(self, t: int, obs: dict[int, Any]) -> list[int]:
+    def act(self, t: int, obs: dict[int, Any]) -> list[Any]:
         encoded = np.stack([self._library.encode(one, t) for one in obs.values()])
         if t == 0:
             self._first = min(obs)
@@ -192,7 +192,7 @@ class _Run:
         actions = self._rule.act(encoded, memory)
         self.memories[-1].put(self._rows, memory)
         self.unseen += int((~self._rule.sources.seen(encoded)).sum())
-        found: list[int] = actions.tolist()
+        found: list[Any] = actions.tolist()
         return found
 
     def observe(self, rewards: Floats) -> None:

@@ -131,9 +131,12 @@ def rollouts(
             explore_key, action_key, _ = keys(t)
             at_step = risk.at_discount(jnp.asarray(way.risk_discount) ** t)
             obs = agent.with_time(jax.vmap(world.observe)(state), jnp.broadcast_to(t, (n,)))
-            greedy = gpi_actions(agent.scores(task_heads, obs, task_input, at_step))
-            explore = jax.random.uniform(explore_key, (n,)) < way.epsilon
-            return jnp.where(explore, jax.random.randint(action_key, (n,), 0, agent.actions), greedy)
+            chosen = gpi_actions(agent.scores(task_heads, obs, task_input, at_step))
+            exact = jnp.zeros(agent.action_size)  # no noise
+            greedy = jax.vmap(lambda x, one: agent.take(task_heads, x, one, exact))(obs, chosen)
+            random, _ = agent.random_actions(action_key, n)
+            explore = jax.random.uniform(explore_key, (n, *(1,) * (random.ndim - 1))) < way.epsilon
+            return jnp.where(explore, random, greedy)
 
         def advance(state: Any, action: Array, t: Array) -> tuple[Any, Array]:
             noise = jax.vmap(world.noise)(jax.random.split(keys(t)[2], n))

@@ -32,6 +32,7 @@ from rasf.deep.agent import Tasks
 from rasf.deep.laws import Histogram, MeanCovariance, MeanOnly, Transition, Within
 from rasf.deep.low_rank import MeanLowRank, poisson_loss
 from rasf.deep.networks import Heads, Sizes, encode, init_network, plain_outputs, read_heads
+from rasf.library.networks.actor_policies import policies_of
 from rasf.library.networks.policies import NetworkPolicies
 
 TASKS = Tasks(np.array([[1.0, -0.5, 0.0], [0.3, 2.0, -1.0]]), np.zeros((2, 0)))
@@ -349,7 +350,7 @@ def test_a_library_scores_as_the_agent_does_and_comes_back_from_its_arrays(event
     settings = settings_of("rasfdqn", widths=(5, 4), events=events)
     agent = create_agent(settings, 2, A, [(-1.0, 1.0)] * D, TASKS)
     networks = jax.jit(agent.init)(jax.random.key(0)).online
-    sources = NetworkPolicies.from_agent(agent, networks)
+    sources = policies_of(agent, networks)
     again = NetworkPolicies.restore(sources.describe(), sources.arrays())
     obs, w, risk = (
         np.random.default_rng(2).normal(size=(6, 2)).astype(np.float32),

@@ -1,7 +1,7 @@
 """Action spaces: actions as policies choose them, and the same actions as an environment takes them.
 
-    DiscreteActions    0 to n - 1                  the environment's own numbers begin with `first`
-    BoxActions         vectors (m,) in [-1, 1]     the environment takes arrays of a Box: its bounds, shape and type
+DiscreteActions    0 to n - 1                  the environment's own numbers begin with `first`
+BoxActions         vectors (m,) in [-1, 1]     the environment takes arrays of a Box: its bounds, shape and type
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class DiscreteActions:
     def own_batch(self, actions: npt.ArrayLike) -> Ints:
         """Return actions (B,) as the environment takes them; see `own`."""
         chosen = np.asarray(actions)
-        if chosen.dtype.kind not in "iu" or chosen.size and (chosen.min() < 0 or chosen.max() >= self.n):
+        if chosen.dtype.kind not in "iu" or (chosen.size and (chosen.min() < 0 or chosen.max() >= self.n)):
             raise ValueError(f"actions must be whole numbers from 0 to {self.n - 1}, got {chosen.tolist()!r:.60}")
         return chosen.astype(np.int64) + self.first
 
@@ -102,8 +102,7 @@ class BoxActions:
             kinds = (int,) if name == "shape" else (int, float)
             if type(numbers) is not list or any(type(one) not in kinds for one in numbers):
                 raise ValueError(f"the {name} of its actions must be a list of numbers, got {numbers!r:.60}")
-        assert isinstance(low, list) and isinstance(high, list) and isinstance(shape, list)
-        return cls._checked(low, high, shape, str(dtype))
+        return cls._checked(low, high, shape, str(dtype))  # type: ignore[arg-type]
 
     @classmethod
     def _checked(cls, low: Sequence[float], high: Sequence[float], shape: Sequence[int], dtype: str) -> BoxActions:

@@ -26,7 +26,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Bools, Floats, Floats32, Ints
+from rasf.arrays import Bools, Floats, Floats32
 from rasf.checks import whole
 from rasf.envs.gymnasium import answers
 from rasf.envs.gymnasium.actions import actions_of

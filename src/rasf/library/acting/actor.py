@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -64,8 +64,8 @@ class Actor:
             raise ValueError(f"over must have shape {self._fresh.shape}, one for each episode, got {mask.shape}")
         self._fresh = self._fresh | mask
 
-    def act(self, obs: object) -> int | Ints:
-        """Return the action for one observation, or actions (B,), as the environment numbers them.
+    def act(self, obs: object) -> Any:
+        """Return the action for one observation, or actions (B, ..), as the environment takes them.
 
         Args:
             obs: An observation, or a batch with one for each episode.
@@ -88,8 +88,7 @@ class Actor:
             self._steps[self._fresh] = 0
             self._fresh[:] = False
         encoded = np.atleast_2d(library.encode(obs, self._steps if batch else int(self._steps[0])))
-        numbered = self._rule.act(encoded, self._memory) + library.environment.first_action
-        return numbered if batch else int(numbered[0])
+        return library.own_actions(self._rule.act(encoded, self._memory), batch)
 
     def observe(self, gained: npt.ArrayLike) -> None:
         """Add a step to the accrued return.

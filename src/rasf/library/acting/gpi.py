@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from rasf.arrays import Floats, Ints
+import numpy as np
+import numpy.typing as npt
+
+from rasf.arrays import Floats
 from rasf.library.acting.rule import ActingRule, Memory, Observations
 
 
@@ -18,7 +21,7 @@ class PerStateRisk(ActingRule):
     def values(self, obs: Observations, memory: Memory) -> Floats:
         return self.sources.scores(obs, self.w, self.risk).values
 
-    def act(self, obs: Observations, memory: Memory) -> Ints:
+    def act(self, obs: Observations, memory: Memory) -> npt.NDArray[Any]:
         return self.sources.act(obs, self.w, self.risk)
 
 
@@ -36,7 +39,7 @@ class DiscountAware(PerStateRisk):
         ]
         return np.concatenate(each, axis=1)
 
-    def act(self, obs: Observations, memory: Memory) -> Ints:
+    def act(self, obs: Observations, memory: Memory) -> npt.NDArray[Any]:
         if (memory.discount != memory.discount[:1]).any():
-            return self.select(obs, memory) % self.sources.n_actions
+            return super(PerStateRisk, self).act(obs, memory)
         return self.sources.act(obs, self.w, self.risk.at_discount(float(memory.discount[0])))

@@ -159,9 +159,9 @@ class ActingRule(ABC):
         """Return the choices (B,) at observations (B, n), and update the memory."""
         return self.choose(obs, memory, self.values(obs, memory))
 
-    def act(self, obs: Observations, memory: Memory) -> Ints:
-        """Return the actions (B,) at observations (B, n), and update the memory."""
-        return self.select(obs, memory) % self.sources.n_actions
+    def act(self, obs: Observations, memory: Memory) -> npt.NDArray[Any]:
+        """Return the actions (B,), or (B, P) if they are vectors, at observations (B, n), and update the memory."""
+        return self.sources.actions(obs, self.select(obs, memory) % self.sources.n_actions)
 
     def predict(
         self, obs: Observations, memory: Memory | None = None, features: Sequence[int] | Ints = ()

@@ -14,7 +14,7 @@ from rasf.agents import AGENTS, AgentSpec, Family, library_agent
 from rasf.arrays import Floats
 from rasf.files import Header
 from rasf.risk import Risk
-from rasf.world import World, is_world
+from rasf.world import World, action_size, is_world
 
 if TYPE_CHECKING:
     import gymnasium
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Learnable: TypeAlias = Environment | gymnasium.vector.VectorEnv | World
 
-_NETWORKS, _PAPERS_NETWORKS = "rasfdqn", "rasfc51"  # the networks that "auto" chooses
+_NETWORKS, _PAPERS_NETWORKS, _CONTINUOUS = "rasfdqn", "rasfc51", "rasftd3"  # the networks that "auto" chooses
 _MARGIN = 0.5  # estimated bounds are widened on either side by this share of their range
 _FEW = 100_000  # largest number of possible observations for which a table is chosen without a random walk
 _LONG = 48  # largest size of an observation for which a table is chosen; a flattened view of 7 x 7 cells is larger
@@ -51,8 +51,9 @@ class GivenEnvironment:
         if is_world(self.env):  # Gymnasium need not be installed
             from rasf.library.networks.worlds import WorldAdapter
 
-            preferred = getattr(self.env, "preferred_agent", networks_for(risks).name)
-            spec = _of_networks(preferred if agent == "auto" else agent, "a world written in jax")
+            size = action_size(self.env)
+            preferred = getattr(self.env, "preferred_agent", networks_for(risks, size).name)
+            spec = _fitting(_of_networks(preferred if agent == "auto" else agent, "a world written in jax"), size)
             if self.phi is not None or self.kwargs or self.num_envs > 1:
                 raise ValueError("phi, env_kwargs and num_envs are for Gymnasium's environments, got a world in jax")
             return WorldAdapter(self.env), spec, []
@@ -62,9 +63,10 @@ class GivenEnvironment:
         from rasf.envs.gymnasium.vector import open_vector, sync_envs
 
         if isinstance(self.env, gymnasium.vector.VectorEnv):
-            spec = _of_networks(networks_for(risks).name if agent == "auto" else agent, "a vector environment")
             vector = open_vector(self.env, None if self.num_envs == 1 else self.num_envs, self.phi, **self.kwargs)
-            return vector, spec, _notes_on_images(vector)
+            size = vector.actions.size
+            spec = _of_networks(networks_for(risks, size).name if agent == "auto" else agent, "a vector environment")
+            return vector, _fitting(spec, size), _notes_on_images(vector)
         first = open_environment(self.env, self.phi, **self.kwargs)
         if not isinstance(self.env, gymnasium.Env):
             self.closing.callback(first.close)
@@ -73,6 +75,7 @@ class GivenEnvironment:
             notes = [f"agent {spec} was chosen because {reason}"]
         else:
             spec, notes = library_agent(agent), []
+        _fitting(spec, first.actions.size)
         if spec.family is Family.NETWORKS:
             several = sync_envs(first, self.num_envs, self.env, self.phi, self.kwargs)
             for more in several.environments[1:]:
@@ -150,8 +153,27 @@ def _of_networks(agent: str, given: str) -> AgentSpec:
     return spec
 
 
-def networks_for(risks: Sequence[Risk]) -> AgentSpec:
-    """Return rasfdqn, or rasfc51 if rasfdqn cannot be trained for these risks."""
+def _fitting(spec: AgentSpec, size: int) -> AgentSpec:
+    """Return the agent; refuse one for the other kind of actions (`size`: entries of a vector; 0: numbered)."""
+    if spec.continuous == bool(size):
+        return spec
+    fitting = ", ".join(one.name for one in AGENTS.values() if one.makes_library and one.continuous == bool(size))
+    kind = f"a Box of {size} numbers" if size else "Discrete"
+    raise ValueError(f"agent must be one for the environment's actions ({kind}), such as {fitting}; got {spec}")
+
+
+def networks_for(risks: Sequence[Risk], action_size: int = 0) -> AgentSpec:
+    """Return the networks that "auto" chooses.
+
+    Args:
+        risks: The risks that policies are trained for.
+        action_size: Number of entries of an action that is a vector; 0 if actions are numbered. Default: 0.
+
+    Returns:
+        rasftd3 for vectors; else rasfdqn, or rasfc51 if rasfdqn cannot be trained for these risks.
+    """
+    if action_size:
+        return AGENTS[_CONTINUOUS]
     ours = AGENTS[_NETWORKS]
     return ours if all(isinstance(risk, ours.risks) for risk in risks) else AGENTS[_PAPERS_NETWORKS]
 
@@ -174,6 +196,8 @@ def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ())
     preferred = getattr(env.env.unwrapped, "preferred_agent", None)
     if preferred is not None:
         return library_agent(preferred), "the environment names it"
+    if env.actions.size:
+        return AGENTS[_CONTINUOUS], f"actions are vectors of {env.actions.size} numbers"
     if not encoder.integers:
         return networks, "observations are not whole numbers of a bounded range and may not recur exactly"
     if encoder.n_possible is not None and encoder.n_possible <= _FEW:

@@ -44,7 +44,6 @@ import numpy.typing as npt
 from rasf.agents import Family, LawKind, check_acting
 from rasf.arrays import Array, Bools, Floats, Ints
 from rasf.checks import number, one_of, whole
-from rasf.deep.agent import Agent
 from rasf.deep.clock import TIME_INPUTS, Clock
 from rasf.deep.laws import Histogram, Law, Networks, Parts, TaskHeads
 from rasf.deep.low_rank import MeanLowRank
@@ -104,25 +103,26 @@ class NetworkPolicies:
     """
 
     family = Family.NETWORKS
+    action_size = 0
 
     def __init__(self, law: Law, gamma: float, networks: Networks, n_inputs: int, limit: int = 0) -> None:
         self.law, self.gamma, self.law_kind, self.n_features = law, gamma, law.kind, law.features
-        self.networks = tuple(_plain(one, shape) for one, shape in zip(networks, law.shapes(), strict=True))
+        self.networks = tuple(plain(one, shape) for one, shape in zip(networks, law.shapes(), strict=True))
         self.policies, self.n_actions = self.networks[0].heads.bias.shape[:2]
         self.n_inputs, self.limit = n_inputs, limit
         self._layers = tuple(tuple(layer.bias.shape[1] for layer in one.hidden) for one in self.networks)
         self.widths = self._layers[0]
+        self._few = 1  # rows that are computed in numpy
         self._kept: dict[bytes, Any] = {}
 
-    @classmethod
-    def from_agent(cls, agent: Agent, networks: Networks) -> Self:
-        """Return the policies of an agent.
+    def actions(self, obs: npt.NDArray[Any], chosen: Ints) -> npt.NDArray[Any]:
+        """Return the actions of indices (B,), which are numbered actions themselves.
 
         Args:
-            agent: The agent.
-            networks: The networks that it has learned.
+            obs: Observations (B, n).
+            chosen: Indices (B,), 0 to A - 1.
         """
-        return cls(agent.law, agent.settings.gamma, networks, agent.inputs, agent.limit)
+        return chosen
 
     def shared_settings(self) -> dict[str, Any]:
         """Return the settings of the agent, by name, that must be the same for all policies of a library.
@@ -180,7 +180,7 @@ class NetworkPolicies:
         if not isinstance(self.law, Histogram):
             return None
         task, _ = self.histogram_task(w, MeanVariance(0.0))
-        found = [_convolve(task, _padded(few)) for few in self._chunks(obs)]
+        found = [_convolve(task, padded(few)) for few in self._chunks(obs)]
         probs = [
             np.asarray(part, np.float64)[:, : len(few)] for (part, _), few in zip(found, self._chunks(obs), strict=True)
         ]
@@ -242,7 +242,7 @@ class NetworkPolicies:
     def _run(self, program: Callable[..., Any], obs: Single, w: Floats, risk: Risk) -> Any:
         """Run a compiled program for histograms."""
         task, form = self.histogram_task(w, risk)
-        return program(task, _padded(obs), form)
+        return program(task, padded(obs), form)
 
     def _values_and_moments(self, obs: Single, w: Floats, risk: Risk) -> tuple[Array, Array, Array]:
         """Values, mean and variance (K, B, A), from networks of psi and Sigma."""
@@ -263,12 +263,12 @@ class NetworkPolicies:
         folded = self._keep(key, lambda: self.law.plain_heads(self.networks, w.astype(np.float32)))
         shapes = self.law.task_shapes(folded)
         some = slice(self._mean_networks if only_means else None)
-        if len(obs) == 1:
+        if len(obs) <= self._few:
             pairs = zip(folded.networks[some], shapes[some], strict=True)
             read = tuple(plain_outputs(one, obs, shape) for one, shape in pairs)
         else:
             on_device = self._keep(b"device" + key, lambda: jax.tree.map(jnp.asarray, folded.networks))
-            parts = _read_folded(on_device[some], _padded(obs), shapes[some])
+            parts = _read_folded(on_device[some], padded(obs), shapes[some])
             read = tuple(np.asarray(part)[:, : len(obs)] for part in parts)
         if self.clock is not None:
             read = self.law.at_time(read, self.clock.share(obs).astype(np.float32))
@@ -341,10 +341,12 @@ class NetworkPolicies:
         """
         one_of("precision", precision, _PRECISIONS)
         first = self.networks[0].hidden[0].weight.shape[1]
-        sizes = [(first, *widths) for widths in self._layers]
-        layout = _layout(self.law, self.policies, sizes, self.n_actions, "shared" in self._switches())
+        of_parts = [(first, *widths) for widths in self._layers]
+        layout = _layout(
+            self.law, self.policies, of_parts, self.networks[0].heads.bias.shape[1], "shared" in self._switches()
+        )
         named = zip(layout, jax.tree.leaves(self.networks), strict=True)
-        arrays = {name: _rounded(array, _PRECISIONS[precision]) for name, array in named}
+        arrays = {name: rounded(array, precision) for name, array in named}
         return arrays | ({"atoms": np.array(self.law.atoms)} if isinstance(self.law, Histogram) else {})
 
     @classmethod
@@ -358,13 +360,20 @@ class NetworkPolicies:
         Raises:
             ValueError: A field or an array is missing, invalid, or does not fit.
         """
+        return cls(*cls._read_file(description, arrays))
+
+    @staticmethod
+    def _read_file(
+        description: Mapping[str, object], arrays: Arrays, action_size: int = 0
+    ) -> tuple[Law, float, Networks, int, int]:
+        """Return the arguments of `NetworkPolicies`; networks have `action_size` inputs before the observation."""
         one_of("law", description.get("law"), tuple(_PARTS))
         kind = LawKind(str(description["law"]))
         policies, inputs, actions, features = (
             whole(name, description.get(name)) for name in ("policies", "inputs", "actions", "features")
         )
-        widths, gamma = _sizes(description, "widths"), number("gamma", description.get("gamma"), 0.0, 1.0)
-        narrow = _sizes(description, "spread_widths") if "spread_widths" in description else widths
+        widths, gamma = sizes("widths", description.get("widths")), number("gamma", description.get("gamma"), 0.0, 1.0)
+        narrow = sizes("spread_widths", description.get("spread_widths")) if "spread_widths" in description else widths
         if len(narrow) != len(widths):
             raise ValueError(f"spread_widths must have {len(widths)} sizes, as widths, got {narrow}")
         limit = whole("limit", description.get("limit", 0), 0)
@@ -373,7 +382,7 @@ class NetworkPolicies:
         atoms = None
         if kind is LawKind.HISTOGRAM:
             n = whole("atoms", description.get("atoms"), 2)
-            atoms = _checked(arrays, "atoms", (features, n), (np.dtype(np.float64),))
+            atoms = checked(arrays, "atoms", (features, n), (np.dtype(np.float64),))
             if not (np.diff(atoms, axis=1) > 0).all():
                 raise ValueError("atoms must be in increasing order")
         if description.get("corrected", False):
@@ -382,7 +391,7 @@ class NetworkPolicies:
         listed = inputs - (TIME_INPUTS if limit else 0)
         if objects and listed % objects:
             raise ValueError(f"objects must divide the {listed} inputs, got {objects}")
-        first = Sizes(policies, inputs, (), actions, objects=objects, timed=bool(limit)).first
+        first = Sizes(policies, action_size + inputs, (), actions, objects=objects, timed=bool(limit)).first
         if not isinstance(events, list) or any(whole("events", event, 0) >= features for event in events):
             raise ValueError(f"events must be a list of features from 0 to {features - 1}, got {events!r}")
         defaults = {"rank": 0, "mean_networks": 1}
@@ -393,15 +402,16 @@ class NetworkPolicies:
         if isinstance(law, MeanLowRank) and "moments/heads/weight" in arrays:
             arrays = _in_two_parts(arrays, features)
         of_parts = [*[widths] * (len(law.shapes()) - 1), narrow]
-        sizes = [(first, *part) for part in of_parts]
-        layout = _layout(law, policies, sizes, actions, description.get("shared", False) is True)
-        leaves = [_checked(arrays, name, shape) for name, shape in layout.items()]
+        layout = _layout(
+            law, policies, [(first, *part) for part in of_parts], actions, description.get("shared", False) is True
+        )
+        leaves = [checked(arrays, name, shape) for name, shape in layout.items()]
         surplus = arrays.keys() - layout.keys() - ({"atoms"} if atoms is not None else set())
         if surplus:
             raise ValueError(f"arrays must be those of {kind} networks only, got {min(surplus)!r} too")
         kinds = kinds_of_layers(len(widths), objects, description.get("sines", False) is True)
         like = (Network(tuple(kind(0, 0) for kind in kinds), Layer(0, 0)),) * len(law.shapes())
-        return cls(law, gamma, jax.tree.unflatten(jax.tree.structure(like), leaves), inputs, limit)
+        return law, gamma, jax.tree.unflatten(jax.tree.structure(like), leaves), inputs, limit
 
     @classmethod
     def merge(cls, parts: Sequence[Self]) -> Self:
@@ -424,12 +434,16 @@ class NetworkPolicies:
                     raise ValueError(f"networks to merge must agree in {name}, got {got}")
             if np.any(_atoms_used(other.law) != _atoms_used(parts[0].law)):
                 raise ValueError("networks to merge must have the same atoms: their supports differ")
-        networks = tuple(_joined(stacks) for stacks in zip(*(part.networks for part in parts), strict=True))
-        return cls(parts[0].law, parts[0].gamma, networks, parts[0].n_inputs, parts[0].limit)
+        return cls(parts[0].law, parts[0].gamma, cls._merged(parts), parts[0].n_inputs, parts[0].limit)
+
+    @classmethod
+    def _merged(cls, parts: Sequence[Self]) -> Any:
+        """The networks of all parts."""
+        return tuple(joined(stacks) for stacks in zip(*(part.networks for part in parts), strict=True))
 
 
-def _joined(stacks: Sequence[Network]) -> Network:
-    """One stack of all networks. Shared hidden layers stay shared if they are equal in all stacks."""
+def joined(stacks: Sequence[Network]) -> Network:
+    """Return one stack of all networks. Shared hidden layers stay shared if they are equal in all stacks."""
     heads = Layer(*(np.concatenate(same) for same in zip(*(one.heads for one in stacks), strict=True)))
     leaves = [jax.tree.leaves(one.hidden) for one in stacks]
     alike = all(
@@ -451,16 +465,16 @@ def _atoms_used(law: Law) -> Single:
     return np.array(law.atoms if isinstance(law, Histogram) else 0.0, np.float32)
 
 
-def _plain(network: Network, shape: Heads) -> Network:
-    """The network in numpy, without the padding of its heads."""
+def plain(network: Network, shape: Heads) -> Network:
+    """Return the network in numpy, without the padding of its heads."""
     heads = Layer(*(np.asarray(part)[..., : shape.size] for part in network.heads))
     single = partial(np.require, dtype=np.float32, requirements=["C", "A"])  # contiguous, for BLAS
     plain: Network = jax.tree.map(single, Network(network.hidden, heads))
     return plain
 
 
-def _padded(obs: Single) -> Single:
-    """Observations padded by zeros to a power of two, so that few sizes are compiled."""
+def padded(obs: Single) -> Single:
+    """Return observations padded by zeros to a power of two, so that few sizes are compiled."""
     padded = np.zeros((1 << (len(obs) - 1).bit_length(), obs.shape[1]), np.float32)
     padded[: len(obs)] = obs
     return padded
@@ -521,11 +535,11 @@ def choose_by_histograms(task: HistogramTask, obs: Array, form: RiskForm) -> Arr
     return gpi_actions(_values(_task_outputs(task, obs), task, form))
 
 
-def _sizes(description: Mapping[str, object], name: str) -> list[int]:
-    sizes = description.get(name)
-    if not isinstance(sizes, list) or not sizes:
-        raise ValueError(f"{name} must be a list of sizes, got {sizes!r}")
-    return [whole(name, size) for size in sizes]
+def sizes(name: str, given: object) -> list[int]:
+    """Return a field of a file that is a list of sizes; refuse anything else."""
+    if not isinstance(given, list) or not given:
+        raise ValueError(f"{name} must be a list of sizes, got {given!r}")
+    return [whole(name, size) for size in given]
 
 
 def _in_two_parts(arrays: Arrays, features: int) -> Arrays:
@@ -563,17 +577,19 @@ def _layout(
     return layout
 
 
-def _rounded(array: Single, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def rounded(array: Single, precision: str) -> npt.NDArray[Any]:
+    """Return an array in the precision "single" or "half"; refuse weights beyond the range of float16."""
     with np.errstate(over="ignore"):
-        rounded = array.astype(dtype, copy=False)
-    if not _all_finite(rounded):
+        found = array.astype(_PRECISIONS[precision], copy=False)
+    if not _all_finite(found):
         raise ValueError(f"precision must be 'single': a weight of {np.abs(array).max():g} is beyond float16")
-    return rounded
+    return found
 
 
-def _checked(
+def checked(
     arrays: Arrays, name: str, shape: tuple[int, ...], dtypes: Sequence[np.dtype[Any]] = tuple(_PRECISIONS.values())
 ) -> npt.NDArray[Any]:
+    """Return an array of a file by name; refuse one that is missing, or has another shape or type, or is not finite."""
     array = arrays.get(name)
     if array is None:
         raise ValueError(f"arrays must hold {name!r}, which is missing")

@@ -24,15 +24,16 @@ from rasf import checks
 from rasf.agents import LawKind
 from rasf.arrays import Bools, Floats, Ints
 from rasf.deep import fused
+from rasf.deep.actors import ActorAgent
 from rasf.deep.agent import Agent, Policies, Tasks
 from rasf.deep.fused import Lane, RunConfig, Schedule
 from rasf.deep.laws import Histogram, Networks, support_atoms
-from rasf.deep.networks import choose_policies
 from rasf.deep.settings import HistogramSettings, NetworkSettings
 from rasf.deep.stepped import BaseScores, Learned, Pace, SteppedLearner
 from rasf.envs.gymnasium.tape import tapes
 from rasf.files import Arrays, Header
 from rasf.library.frozen_policies import FrozenPolicies
+from rasf.library.networks.actor_policies import policies_of
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.library.networks.worlds import WorldAdapter, compiled_world
 from rasf.library.progress import EpisodeMeter, Trained
@@ -102,7 +103,10 @@ def train_networks(
     limit = _limit(settings, env, base_library)
     neutral = not stream.policies.beta.any()
     more: Header = {"planned": planned, "risk": _trained_kind(risks), "limit": limit, "neutral": neutral}
-    agent = Agent.create(settings, *sizes, **more).for_weights(stream.learned)
+    kind_of_agent = Agent
+    if env.actions.size:
+        kind_of_agent, more["action_size"] = ActorAgent, env.actions.size
+    agent = kind_of_agent.create(settings, *sizes, **more).for_weights(stream.learned)
     remembered = min(stream.all_steps, settings.replay or stream.all_steps)
     kind = np.dtype(np.float32) if limit else env.encoder.vector_dtype  # integers cannot represent the time inputs
     _check_feasible(agent, remembered, env.encoder.vector_size, tasks.shape[1], kind.itemsize)
@@ -119,10 +123,10 @@ def train_networks(
     own, n = [*range(begun), *range(len(tasks), len(stream.learned))], len(stream.learned)
     for r in range(len(risks)):
         chosen = np.array(own) + r * n
-        kept = tuple(choose_policies(jax.tree.map(np.asarray, one), chosen) for one in networks)
+        kept = agent.choose(jax.tree.map(np.asarray, networks), chosen)
         history = stream.history(r, begun)
         clipped = max(clipped, float(np.nanmax(history["clipped"].sum(axis=1), initial=0.0)))
-        found.append(Trained(NetworkPolicies.from_agent(agent, kept), stream.learned[own], history))
+        found.append(Trained(policies_of(agent, kept), stream.learned[own], history))
     if clipped > _MUCH_CLIPPED:
         notes.append(f"{clipped:.1%} of the histograms' mass was clipped at the ends of the support; widen `support`")
     return found
@@ -410,10 +414,10 @@ def _fused_greedy(agent: Agent, lanes: Lane, env: FeatureVector | WorldAdapter, 
 
     def policies() -> NetworkPolicies:
         if not fetched:
-            fetched.append(NetworkPolicies.from_agent(agent, fused.unscaled_networks(agent, lanes)))
+            fetched.append(policies_of(agent, fused.unscaled_networks(agent, lanes)))
         return fetched[0]
 
-    def act(raw: Any, t: int) -> int:
+    def act(raw: Any, t: int) -> Any:
         return policies().act_one(agent.with_time(env.encoder.vector(raw), np.array(t)), w, risk)
 
     def predict(raw: Any) -> tuple[float, float]:
@@ -435,7 +439,7 @@ def _stepped_greedy(learner: SteppedLearner, env: FeatureVector, task: int) -> G
     )
 
 
-def _greedy(agent: Agent, act: Callable[[Any, int], int], predict: Callable[[Any], tuple[float, float]]) -> Greedy:
+def _greedy(agent: Agent, act: Callable[[Any, int], Any], predict: Callable[[Any], tuple[float, float]]) -> Greedy:
     from rasf.library.greedy import Greedy
 
     # predictions without a standard deviation are not compared with realised returns

@@ -24,7 +24,8 @@ class WorldAdapter:
 
     def __init__(self, world: World) -> None:
         described = world_description(world)
-        self.world, self.n_actions, self.n_features = world, world.n_actions, described.n_features
+        self.world, self.actions, self.n_features = world, described.actions, described.n_features
+        self.n_actions = self.actions.n
         self.encoder = Encoder(described.observations)
         self.bounds = self.declared_bounds = np.array(described.bounds)
         self.failure_feature: int | None = getattr(world, "failure_feature", None)

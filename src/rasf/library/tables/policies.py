@@ -49,7 +49,7 @@ _LARGEST = 2**15  # largest number of actions and of features; 1 + an action is 
 class TablePolicies:
     """Frozen tabular policies; the module's header says how states without data are scored."""
 
-    family, law_kind, limit = Family.TABLES, LawKind.TABLE, 0
+    family, law_kind, limit, action_size = Family.TABLES, LawKind.TABLE, 0, 0
 
     def __init__(
         self, keys: Floats, frozen: Frozen, n_actions: int, n_features: int, gamma: float, sigma: SigmaForm
@@ -212,6 +212,10 @@ class TablePolicies:
             self.find_actions(task, risk, np.unique(-1 - actions[actions < 0]))
             kernels.act_all(task, rows, actions)
         return actions
+
+    def actions(self, obs: np.ndarray, chosen: Ints) -> Ints:
+        """Return the indices `chosen` (B,) themselves, because actions are numbered."""
+        return chosen
 
     def act_one(self, obs: np.ndarray, w: Floats, risk: Risk) -> int:
         """Return the action at one observation (n,)."""

@@ -311,7 +311,7 @@ class LaneProgram:
         """
         from rasf.envs.gymnasium.description import world_description
         from rasf.library.file import versions
-        from rasf.library.networks.policies import NetworkPolicies
+        from rasf.library.networks.actor_policies import policies_of
         from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 
         run = self.runs[lane]
@@ -336,7 +336,7 @@ class LaneProgram:
             "run": asdict(run),
             "complete": True,
         }
-        policies = NetworkPolicies.from_agent(self.agent, jax.tree.map(lambda part: part[lane], self.networks))
+        policies = policies_of(self.agent, jax.tree.map(lambda part: part[lane], self.networks))
         risks = [MeanVariance.from_paper(beta) for beta in np.repeat(run.leading, len(run.training)).tolist()]
         same_law = [spec for spec in AGENTS.values() if spec.law is policies.law_kind]
         spec = max(same_law, key=lambda one: one.neutral == all(map(is_neutral, risks)))

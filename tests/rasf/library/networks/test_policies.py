@@ -11,6 +11,7 @@ from rasf.deep.laws import support_atoms
 from rasf.deep.networks import Each, Layer, Pairs, plain_outputs
 from rasf.deep.settings import CovarianceSettings, HistogramSettings, MeanSettings
 from rasf.library.networks import policies as network_policies
+from rasf.library.networks.actor_policies import policies_of
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.risk import CVaR, Elliptical, Entropic, MeanVariance, MonotoneMeanVariance, NestedEntropic, SkewNormal
 
@@ -45,7 +46,7 @@ def make(law, seed=0, widths=(5, 6), policies=K, size=OBS, **changes):
     own = {"atoms": 7} if law == "histogram" else {}
     agent = create_agent(NAMES[law](widths=widths, gamma=0.6, **own, **changes), size, BOUNDS, tasks)
     networks = random_learner(agent, seed).online
-    return agent, networks, NetworkPolicies.from_agent(agent, networks)
+    return agent, networks, policies_of(agent, networks)
 
 
 def create_agent(settings, size, bounds, tasks):
@@ -245,7 +246,7 @@ def test_networks_that_differ_are_not_merged():
     for parts, sentence in (
         ([first, histogram], "networks to merge must agree in law, got point and histogram"),
         ([first, make("point", widths=(5, 7))[2]], r"must agree in widths, got \[5, 6\] and \[5, 7\]"),
-        ([histogram, NetworkPolicies.from_agent(moved, random_learner(moved).online)], "must have the same atoms"),
+        ([histogram, policies_of(moved, random_learner(moved).online)], "must have the same atoms"),
         ([], "parts must hold networks"),
     ):
         with pytest.raises(ValueError, match=sentence):

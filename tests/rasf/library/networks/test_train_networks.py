@@ -22,7 +22,7 @@ from rasf.envs.gymnasium.description import world_description
 from rasf.envs.gymnasium.single import open_environment
 from rasf.envs.reacher.env import ReacherEnv
 from rasf.envs.reacher.world import Reacher
-from rasf.library.networks.policies import NetworkPolicies
+from rasf.library.networks.actor_policies import policies_of
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.risk import Entropic, MeanVariance
 
@@ -94,7 +94,7 @@ def test_the_library_acts_and_is_saved_and_loaded(library, tmp_path):
 def test_it_is_what_the_fused_driver_gives(library):
     agent, last = fitted()
     networks = fused.unscaled_networks(agent, last[1].lanes)
-    policies, own = NetworkPolicies.from_agent(agent, networks), tuple(SourcePolicy(tuple(w), AVERSE) for w in TASKS)
+    policies, own = policies_of(agent, networks), tuple(SourcePolicy(tuple(w), AVERSE) for w in TASKS)
     made = PolicyLibrary(
         policies, world_description(WORLD), own, (AGENTS["rasfc51"],), library.history, (), {"seed": 3}
     )
