@@ -284,7 +284,7 @@ def slot_moments(task: PreparedTask, states: Ints, mean: Floats, variance: Float
 
 @compiled(_nrt=False)
 def best_of(values: Floats, ends: Ints, A: int, states: Ints, known: Ints) -> None:
-    """Store greedy actions in `known`, given values of the candidates of `slot_moments`; ties go to the lowest action."""
+    """Store greedy actions in `known`, given values of the candidates of `slot_moments`; ties as in `greedy`."""
     k = 0
     for n in range(len(states)):
         best, action = -np.inf, 0
