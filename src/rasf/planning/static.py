@@ -256,7 +256,7 @@ def _solve(problem: _Problem, followed: Ints | None, search: bool, levels: int |
 class _Layer(NamedTuple):
     """The m pairs of a state and an accrued return that can be reached at a step.
 
-    `moves` (m A, m') contains the probability of moving from each pair and action to each of m' pairs of the next layer.
+    `moves` (m A, m') contains the probabilities of moving from a pair and action to the m' pairs of the next layer.
     """
 
     state: Ints
@@ -494,7 +494,7 @@ class _Grid:
         return self.low[step, state] + self.spacing[step, state] * np.arange(self.levels)
 
     def move(self, step: int) -> tuple[Floats, kernels.Grids]:
-        """Return the amounts (n,) that transitions add to the excess at a step, and the grids before and after the step."""
+        """Return the amounts (n,) that transitions add to the excess at a step, and the grids before and after."""
         gain = self.problem.mdp.gamma**step * self.problem.rewards
         return gain, kernels.Grids(self.low[step], self.spacing[step], self.low[step + 1], self.spacing[step + 1])
 

@@ -112,7 +112,7 @@ def _iterate(backup: Backup, beta: float, policy: Ints, open_states: Ints, value
 
 
 def _solve(chain: _Chain, beta: float, open_states: Ints, value: Floats) -> None:
-    """Set the values of the open (unsolved) states to the exact values v*, by Newton steps scaled by the current values v.
+    """Set the values v of the open (unsolved) states to the exact values v*, by Newton steps scaled by v.
 
     The Bellman equation is linear in y = exp(beta (v* - v)): y = M y + b. One step solves it exactly from any v for
     which the scaled exponentials neither overflow nor underflow. The equation is written for u = (y - 1) / beta, so
