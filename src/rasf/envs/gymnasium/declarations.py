@@ -7,8 +7,8 @@ Phi is the function that computes the features of a step, if the features are no
     events           indices of the features that are nonzero at most once per episode
     random_tasks     function random_tasks(count, rng) that returns weights (count, d) of tasks of the environment
 
-The wrappers are searched for each attribute, from the outermost wrapper to the layer that makes the reward: a wrapper or
-the environment itself (`owners`). Attributes of layers further inside describe another reward, and are not used.
+The wrappers are searched for each attribute, from the outermost wrapper to the layer that makes the reward: a wrapper
+or the environment itself (`owners`). Attributes of layers further inside describe another reward, and are not used.
 """
 
 from __future__ import annotations

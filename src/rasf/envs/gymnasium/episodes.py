@@ -15,7 +15,7 @@ from rasf.envs.gymnasium.vector import FeatureVector
 
 
 class Transition(NamedTuple):
-    """Step t of an episode; `over` is whether the episode ends with it: it terminates, is truncated or reaches max_steps."""
+    """Step t of an episode; `over` is whether the episode ends by termination, truncation or max_steps."""
 
     episode: int
     t: int

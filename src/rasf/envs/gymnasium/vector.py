@@ -184,7 +184,7 @@ class VectorEnvAdapter(_Vector):
         self.declared_bounds = answers.checked_bounds(declared)
 
     def reset(self, seed: int | None = None) -> Floats32:
-        """Begin n episodes and return the first observations (n, m); the vector environment derives n seeds from `seed`."""
+        """Begin n episodes and return the first observations (n, m); the vector environment derives the n seeds."""
         if self.tape is not None:
             self.tape.begin(seed)
         obs = self._observed(self._reset(seed), as_vectors=True)
@@ -193,7 +193,7 @@ class VectorEnvAdapter(_Vector):
         return obs
 
     def step(self, actions: npt.ArrayLike) -> VectorStep:
-        """Take a step, given actions (n,); in environments where the step is not valid, features are 0 and flags False."""
+        """Take a step, given actions (n,); if the step of an environment is not valid, features are 0 and flags False."""
         step, _ = self._step(actions, as_vectors=True)
         if self.tape is not None:
             self.tape.add(np.asarray(actions).tolist())
@@ -332,7 +332,7 @@ class VectorEnvAdapter(_Vector):
         return self._flags("info['failure']", failure)
 
     def _info_of(self, info: Info, i: int, ended: bool) -> Info:
-        """Return the info of environment i for a step; under SAME_STEP, `final_info` contains it if the episode ended."""
+        """Return the info of environment i for a step; after an episode's end under SAME_STEP, that is `final_info`."""
         info_i = _row(info, i)
         return info_i.get("final_info", {}) if self._mode == SAME_STEP and ended else info_i
 
@@ -409,9 +409,7 @@ def open_vector(
     if kwargs:
         raise ValueError(f"{', '.join(kwargs)} can only be given with an environment's id")
     if num_envs not in (None, env.num_envs):
-        raise ValueError(
-            f"num_envs must be the vector environment's number of environments, {env.num_envs}, got {num_envs}"
-        )
+        raise ValueError(f"num_envs must equal the vector environment's num_envs, {env.num_envs}, got {num_envs}")
     return VectorEnvAdapter(env, phi)
 
 

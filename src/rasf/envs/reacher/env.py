@@ -1,7 +1,7 @@
 """`rasf/Reacher-v0`: the reacher for Gymnasium, in MO-Gymnasium's convention (the reward is the vector phi).
 
-Arguments and dynamics are those of `Reacher`, but computed in numpy and double precision. The arm is simulated in closed
-form or by MuJoCo. Episodes never terminate. The environment truncates episodes, so it is registered without
+Arguments and dynamics are those of `Reacher`, but computed in numpy and double precision. The arm is simulated in
+closed form or by MuJoCo. Episodes never terminate. The environment truncates episodes, so it is registered without
 `max_episode_steps`.
 """
 
