@@ -1,4 +1,4 @@
-"""Checks of the values that environments and phi (the function of features) return; a failed check raises ValueError."""
+"""Checks of the values that environments and phi (the feature function) return; a failed check raises ValueError."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def checked_reset(env: gymnasium.Env | gymnasium.vector.VectorEnv, seed: int | l
 
 
 def checked(call: str, answer: object) -> Any:
-    """Return the result of an environment's "reset" or "step"; raise ValueError if it has not the form of Gymnasium's."""
+    """Return the result of an environment's "reset" or "step"; raise ValueError if its form is not Gymnasium's."""
     wanted = _ANSWERS[call]
     if not isinstance(answer, tuple | list) or len(answer) != len(wanted) or not isinstance(answer[-1], Mapping):
         got = f"{len(answer)} values" if isinstance(answer, tuple) else type(answer).__name__
@@ -91,7 +91,7 @@ def actions_of(space: gymnasium.Space) -> list[np.int64]:
 
 
 def phi_asks(phi: Phi) -> tuple[str, ...]:
-    """Return the names of the optional parameters of phi: those of reward, terminated and truncated that phi has.
+    """Return which of reward, terminated and truncated are parameters of phi after the first four parameters.
 
     Raises:
         ValueError: if phi cannot be called with (obs, action, next_obs, info) and the optional parameters.

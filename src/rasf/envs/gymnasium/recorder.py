@@ -109,7 +109,7 @@ class Recorder(gymnasium.Wrapper):
         self._since, self._obs, self._reports_failures = time.monotonic(), None, False
 
     def _resume(self) -> tuple[int, int]:
-        """Return the numbers of the next part and of the last episode; raise ValueError for a log of another environment."""
+        """Return the numbers of the next part and of the last episode; refuse a log of another environment."""
         last = parts_of(self.folder)[-1:]
         if not last:
             return 0, -1

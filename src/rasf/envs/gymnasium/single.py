@@ -1,10 +1,10 @@
 """A Gymnasium environment with features: every step returns the vector phi(s, a, s') instead of the reward.
 
-The features are the environment's own vector reward (MO-Gymnasium's convention). `FeatureReward` adds a vector reward to
-any environment, computed by a function `phi(obs, action, next_obs, info)`, where `action` belongs to the environment's
-action space. If phi also has parameters named `reward`, `terminated` or `truncated`, these are passed by name. The
-actions of a `FeatureEnvironment` are 0 to n_actions - 1, even if the environment's own actions begin with another
-number. Properties and results of steps:
+The features are the environment's own vector reward (MO-Gymnasium's convention). `FeatureReward` gives any environment
+a vector reward that is computed by a function `phi(obs, action, next_obs, info)`, where `action` belongs to the
+environment's action space. If phi also has parameters named `reward`, `terminated` or `truncated`, these are passed by
+name. The actions of a `FeatureEnvironment` are 0 to n_actions - 1, even if the environment's own actions begin with
+another number. Properties and results of steps:
 
     bounds          lowest and highest value (d, 2) of each feature in a step, from `reward_space`; None unless all
                     bounds are known
@@ -310,8 +310,8 @@ def owners_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[objec
     """Yield the objects whose attributes may describe the reward (`declarations`), outermost first.
 
     These objects are the wrappers down to the wrapper that makes the reward, which is a `FeatureReward` (followed by
-    its phi) or a wrapper with its own `reward_space`. Without such a wrapper, the environment itself is the last object.
-    A `SyncVectorEnv` is followed by the owners of its first environment.
+    its phi) or a wrapper with its own `reward_space`. Without such a wrapper, the last object is the environment
+    itself. A `SyncVectorEnv` is followed by the owners of its first environment.
     """
     for layer in layers_of(env):
         yield layer

@@ -8,10 +8,10 @@ generator (`np_random`) before the last reset. Then it is usually enough to repe
        generator with the recorded observation and generator
     2. if they differ, reset with the first seed, repeat all actions, and compare again
 
-Step 1 is tried on a copy first. If it fails on the copy, step 2 starts from a new environment. A new environment is
-needed for wrappers whose state outlives episodes, such as the mean of all observations. For vector environments, and
-for environments that cannot be copied, all actions are repeated. If the result differs after step 2, the environment is
-not deterministic given its seed, and ValueError is raised.
+Step 1 is tried on a copy first. If it fails on the copy, step 2 starts from the original environment, which is not yet
+stepped. This matters for wrappers whose state outlives episodes, such as the mean of all observations. For vector
+environments, and for environments that cannot be copied, all actions are repeated. If the result differs after step 2,
+the environment is not deterministic given its seed, and ValueError is raised.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ class VectorEnvAdapter(_Vector):
         return obs
 
     def step(self, actions: npt.ArrayLike) -> VectorStep:
-        """Take a step, given actions (n,); if the step of an environment is not valid, features are 0 and flags False."""
+        """Take a step, given actions (n,); if an environment's step is not valid, features are 0 and flags False."""
         step, _ = self._step(actions, as_vectors=True)
         if self.tape is not None:
             self.tape.add(np.asarray(actions).tolist())
