@@ -131,7 +131,7 @@ def certificate(
     if not isinstance(risk, Entropic):
         raise ValueError(f"risk must be Entropic, the risk of the theorems, got {type(risk).__name__}")
     if not isinstance(sources, Sequence | np.ndarray) or isinstance(sources, str | bytes) or len(sources) == 0:
-        raise ValueError(f"sources must contain at least one plan or policy, got {shown(sources)}")
+        raise ValueError(f"sources must hold at least one plan or policy, got {shown(sources)}")
     check_settings(mdp, horizon, tolerance)
     policies = [source.policy if isinstance(source, Plan) else as_actions(source) for source in sources]
     augmented = mdp.gamma < 1 and horizon is None

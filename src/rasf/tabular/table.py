@@ -149,9 +149,8 @@ def _length(n: int, known: bool) -> Sized:
     return (0,) * n if known else np.zeros(n)
 
 
-_POOLS = (
-    [0] * 10 + [1] * 5 + [2]
-)  # for each array except the last five fields, the entry of `used` that counts the rows of the array
+# for each array except the last five fields, the entry of `used` that counts the rows of the array
+_POOLS = [0] * 10 + [1] * 5 + [2]
 
 
 def used_part(table: Table) -> Table:

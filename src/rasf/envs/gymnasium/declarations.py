@@ -21,9 +21,8 @@ from rasf.arrays import Floats, Ints
 from rasf.checks import is_whole, task_weights
 from rasf.envs.gymnasium.encoder import Encoder
 
-_MAXIMISED = (
-    "mo_gymnasium"  # features of costs in this package are at most 0, so larger values of all features are better
-)
+# in this package, features of costs are at most 0, so larger values of all features are better
+_MAXIMISED = "mo_gymnasium"
 
 
 def checked_signs(given: object, n_features: int) -> Ints:

@@ -48,9 +48,8 @@ class Tape:
         self._each = (env.num_envs,) if hasattr(env, "num_envs") else ()  # shape of the actions in a step
         self.obs: object = None
         self._seed = 0
-        self._generator: Header | None = (
-            None  # the generator's state before the last reset; None if this reset had a seed
-        )
+        # the generator's state before the last reset; None if this reset had a seed
+        self._generator: Header | None = None
         self._actions, self._resets = array("i"), array("q")
         env.tape = self
 
