@@ -117,8 +117,8 @@ def certificate(
         horizon: The number of decisions. Default: none, which needs gamma below 1 or an MDP with terminal states.
         scores: The approximate utilities by which GPI acts: for m sources (m, S, A), with a horizon (m, n, S, A), for
             discounted returns (m, K + 1, S, A). Default: the exact utilities.
-        epsilon: The largest error of the scores. If it is below the true error, `holds` may be False. Default: the
-            measured error.
+        epsilon: The largest error of the scores. If this value is below the true error, `holds` may be False. Default:
+            the measured error.
         tolerance: The largest error of discounted utilities. Default: 1e-10.
 
     Returns:

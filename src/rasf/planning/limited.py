@@ -4,8 +4,8 @@
 
 L_k is the limit of feature k. The expected sum of a limited feature is a cost. A mixture draws one of its policies at
 the start and follows this policy. For m limits, the optimum is in general a mixture of up to m + 1 policies. The
-mixture is found by column generation. The columns of a linear programme are the policies found so far. Its solution is
-a mixture and a price for each limit. The best policy at these prices becomes the next column. The search ends when the
+mixture is found by column generation. The policies found so far are the columns of a linear programme, which gives a
+mixture and a price for each limit. The best policy at these prices becomes the next column. The search ends when the
 return and costs of this policy equal the return and costs of a column. `limited_gpi` computes new policies by GPI over
 its sources. The sources are columns from the start, so the result is never below the best mixture of the sources that
 keeps the limits (docs/theory.md). `plan_limited` computes new policies by `plan`, so the result is the optimum of the

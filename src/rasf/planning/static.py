@@ -67,7 +67,9 @@ _MERGED = 1e-10  # accrued returns closer than this share of the largest reward 
 _LEVELS, _MOST_LEVELS = 200, 100_000
 _LARGEST_EXPONENT = 600.0  # exp(600) and exp(-600) are normal float64 numbers
 _ROUNDING = 1e-12  # rounding error of the risk, relative to the largest return
-_TOLERANCE = 1e-3  # a discounted problem is truncated where later rewards are this share of the range of returns
+_TOLERANCE = (
+    1e-3  # a discounted problem is truncated when later rewards can change the return by this share of its range
+)
 
 Choose = Callable[[int, int, float], int]  # (step, state, excess) -> action
 
@@ -148,7 +150,7 @@ def static_gpi(
         start: The start state.
         horizon: The number of decisions. Default: none, which needs gamma below 1. Episodes are then truncated at the
             step after which rewards can change the return by at most a thousandth of its range.
-        search: Whether to try other thresholds than the threshold of the best source, too. Default: True.
+        search: Whether to try other thresholds, too, not only the threshold of the best source. Default: True.
         levels: The number of levels of the grid for accrued returns. Default: exact accrued returns if there are at
             most 20,000 pairs of a state and an accrued return, else 200 levels.
 
@@ -177,7 +179,7 @@ def plan_static(
     """Compute the optimal policy for the static risk of the return from one state.
 
     If the utility of the risk has one kink (`CVaR`, `PiecewiseLinear`), accrued returns are exact, and there are at
-    most 512 final returns, then all thresholds that can be optimal are tried, and the optimum is exact. Otherwise only
+    most 512 different final returns, then all thresholds that can be optimal are tried, and the optimum is exact. Otherwise only
     some thresholds are tried, and `risk` in the result is the risk of the best policy found.
 
     Args:
@@ -216,9 +218,7 @@ class _Problem:
         rewards, cut = mdp.rewards(w), 0.0
         if horizon is None:
             if mdp.gamma == 1:
-                raise ValueError(
-                    "horizon must be given at gamma = 1, because static risk needs the number of decisions"
-                )
+                raise ValueError("horizon must be given at gamma = 1: static risk needs the number of decisions")
             horizon = max(1, int(np.ceil(np.log(_TOLERANCE / 2) / np.log(mdp.gamma))))
             if horizon > MOST_DECISIONS:
                 raise ValueError(

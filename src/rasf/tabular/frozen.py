@@ -5,7 +5,7 @@ learner has visited. An *entry* belongs to one action of a cell and to a range o
 the m numbers that these policies share: psi (d numbers) and the learned entries of Sigma. With A actions:
 
     state s    has the cells states[s] .. states[s + 1] - 1, ordered by group
-    cell c     belongs to group[c]; its action a has the entries entries[c A + a] .. entries[c A + a + 1] - 1, by policy
+    cell c     belongs to group[c]; its action a has entries entries[c A + a] .. entries[c A + a + 1] - 1, by policy
     entry e    holds the numbers value[e] (m,) of the group's policies first[e] .. last[e]
 
 A policy that has learned nothing for an action has no entry. The psi of this policy is its initial noise, and its Sigma
@@ -105,9 +105,8 @@ def states_of(index: StateIndex, numbers: Floats) -> npt.NDArray[np.int64]:
 def slot_of_row(bits: Ints, slots: Ints, row: Ints) -> int:
     """Return the slot of a row in the map, or the free slot for this row if the map does not contain it."""
     h = np.uint64(0x9E3779B97F4A7C15)
-    for i in range(
-        len(row)
-    ):  # small whole numbers in float64 differ only in the high bits; mix these into the low bits
+    # small whole numbers in float64 differ only in the high bits; mix these into the low bits
+    for i in range(len(row)):
         h = (h ^ row[i]) * np.uint64(0xD6E8FEB86659FD93)
         h ^= h >> np.uint64(32)
     h *= np.uint64(0xD6E8FEB86659FD93)

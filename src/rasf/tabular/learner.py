@@ -31,7 +31,7 @@ _NEUTRAL = MeanVariance(0.0)
 
 
 class SuccessorLearner:
-    """A learner with one policy for each task so far: by SFQL for the neutral risk, otherwise by RaSFQL.
+    """A learner with one policy for each task so far, trained by SFQL (neutral risk) or RaSFQL (other risks).
 
     Args:
         n_features: number d of features.

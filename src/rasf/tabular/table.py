@@ -80,7 +80,7 @@ class Table(NamedTuple):
 
     row: Ints  # (R, 8) the columns BASE .. VERSION
     bound: Floats  # (R, 4) the columns SCORED_AT .. LARGEST_SIGMA
-    best: Floats  # (R, A) largest score over the policies, exact for `exact_version`, otherwise an upper bound
+    best: Floats  # (R, A) largest score over the policies when it was computed, or an upper bound if not exact
     best_slot: Ints  # (R, A) offset of the entry with this score; -1 - policy for noise
     best_policy: Ints  # (R, A) lowest policy with this score
     exact_version: Ints  # (R, A) version of w for which best, best_slot, best_policy are exact, or -1

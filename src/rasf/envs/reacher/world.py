@@ -32,9 +32,7 @@ TEST_TARGETS = (*_FAR, (0.1, 0.1), (0.1, -0.1), (-0.1, 0.1), (-0.1, -0.1))
 RISKY_TARGETS = (0, 1, 4, 5, 9, 10)
 OBSERVATIONS = ("raw", "wrapped", "sincos")
 TORQUES = np.array([(first, second) for first in (-1.0, 0.0, 1.0) for second in (-1.0, 0.0, 1.0)])
-START_ANGLES = np.array(
-    [(-np.pi, np.pi), (-np.pi / 2, np.pi / 2)]
-)  # ranges of the start angles of shoulder and elbow, in rad
+START_ANGLES = np.array([(-np.pi, np.pi), (-np.pi / 2, np.pi / 2)])  # ranges for shoulder and elbow, in rad
 _ELBOW_SCALE, _SPEED_SCALE = 3.0, 0.1
 
 
