@@ -8,13 +8,13 @@ class has a strict gain, which recurs for ever. Value iteration, in contrast, ma
 reach the end whose value it has estimated.
 
 For beta < 0, changing a single action may not repair a utility of -inf. So in states where any policy has a finite
-utility, the first policy must have a finite utility. The utility of a policy pi is -inf exactly where y = sum_n M^n 1 is
-infinite, where M = P_pi exp(beta r) contains the transitions between states that are not terminal. The smallest y of
+utility, the first policy must have a finite utility. The utility of a policy pi is -inf exactly where y = sum_n M^n 1
+is infinite, where M = P_pi exp(beta r) contains the transitions between states that are not terminal. The smallest y of
 all policies is the limit of the iteration y <- 1 + min_a M_a y from y = 0. A policy that is greedy for the limit
-attains this smallest y. So if the y of the first policy is infinite in some state, policies that are greedy for the iterates are
-tried. The search stops at a policy whose y is finite everywhere, or infinite only in a set D with M_a y >= y for the
-iterate y and every action a, where M_a is limited to transitions within D. In the second case M_pi^n y >= y in D for
-every policy pi, so every policy has utility -inf in D.
+attains this smallest y. So if the y of the first policy is infinite in some state, policies that are greedy for the
+iterates are tried. The search stops at a policy whose y is finite everywhere, or infinite only in a set D with M_a y >=
+y for the iterate y and every action a, where M_a is limited to transitions within D. In the second case M_pi^n y >= y
+in D for every policy pi, so every policy has utility -inf in D.
 
 Staying for ever in states without reward has utility 0, and is chosen where all other choices have lower utilities.
 """

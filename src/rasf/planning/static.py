@@ -179,8 +179,8 @@ def plan_static(
     """Compute the optimal policy for the static risk of the return from one state.
 
     If the utility of the risk has one kink (`CVaR`, `PiecewiseLinear`), accrued returns are exact, and there are at
-    most 512 different final returns, then all thresholds that can be optimal are tried, and the optimum is exact. Otherwise only
-    some thresholds are tried, and `risk` in the result is the risk of the best policy found.
+    most 512 different final returns, then all thresholds that can be optimal are tried, and the optimum is exact.
+    Otherwise only some thresholds are tried, and `risk` in the result is the risk of the best policy found.
 
     Args:
         mdp: The dynamics and features.

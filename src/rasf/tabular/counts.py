@@ -3,9 +3,10 @@
 A `Model` consists of arrays. The caller numbers the states (rows), the distinct feature vectors (kinds) and the groups
 of similar states. An outcome of a row and action is a pair of a kind and the next row, or of a kind and termination. An
 ending is a kind with which episodes terminate. One linked list contains the outcomes of a row and action. Another
-linked list contains the outcomes that lead to a row. A row whose counts change is added to a worklist, and a backup recomputes the value
-of each row on the worklist. If this value changes by more than a threshold, the predecessors of the row are added to
-the worklist. `rasf.tabular.model` explains the outcome distribution of an action and the values of untried actions.
+linked list contains the outcomes that lead to a row. A row whose counts change is added to a worklist, and a backup
+recomputes the value of each row on the worklist. If this value changes by more than a threshold, the predecessors of
+the row are added to the worklist. `rasf.tabular.model` explains the outcome distribution of an action and the values of
+untried actions.
 """
 
 from __future__ import annotations

@@ -15,9 +15,7 @@ from rasf.arrays import Floats
 from rasf.checks import floats
 
 Info: TypeAlias = dict[str, Any]
-Phi: TypeAlias = Callable[
-    ..., npt.ArrayLike
-]  # arguments: obs, action, next_obs, info, and perhaps reward, terminated and truncated
+Phi: TypeAlias = Callable[..., npt.ArrayLike]  # of obs, action, next_obs, info and optional parameters
 WholeStep: TypeAlias = Callable[[object, object, object, Info, object, object, object], npt.ArrayLike]
 T = TypeVar("T")
 MAX_COUNT = 2**15  # largest number of actions and of features, because tables use 16 bits for their numbers

@@ -23,9 +23,8 @@ from rasf.files import Header
 if TYPE_CHECKING:
     import gymnasium
 
-Path = tuple[
-    str | tuple[int, int], ...
-]  # the place of an array in a space: the key in a Dict, or (index, length) in a Tuple, for each level
+# the place of an array in a space: for each level, the key in a Dict or (index, length) in a Tuple
+Path = tuple[str | tuple[int, int], ...]
 MAX_SIZE = 2**31  # largest number of entries in an observation
 MAX_CHOICES = 2**53  # larger whole numbers are not exact in float64, which tables use
 MAX_DEPTH = 16  # largest number of nested levels
