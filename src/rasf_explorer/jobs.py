@@ -83,7 +83,7 @@ class Coalesce:
             *args: Arguments of the work.
 
         Returns:
-            The result, or None if a newer call replaced this call while it waited, or if it failed.
+            The result, or None if a newer call replaced this waiting call, or if this call failed.
         """
         self._asked += 1
         mine = self._asked

@@ -32,7 +32,7 @@ class View:
     """A view, whose scene is made in the background.
 
     Attributes:
-        scene: The scene; None until it is ready.
+        scene: The scene; None until the scene is ready.
         error: A sentence with the reason if the work was cancelled or failed; None otherwise.
         share: The share of the work done; None if unknown.
     """
@@ -47,7 +47,7 @@ class View:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Start to make the scene in a thread, for the first time or after a cancellation or an error."""
+        """Make the scene in a thread, at the first call and after a cancellation or an error."""
         if self._thread is None or self.error is not None:
             self.error, self.share, self._stopped = None, None, threading.Event()
             stop = self._stopped.is_set
@@ -102,7 +102,7 @@ class Views:
         Returns:
             The view.
         """
-        # hash only the description, because the arrays may have gigabytes
+        # hash only the description, because the arrays may be gigabytes large
         key = _FILE + hashlib.sha256(json.dumps(library.describe(), sort_keys=True).encode()).hexdigest()[:8]
         if key not in self._by_key:
             short = (library.environment.id or "library").removeprefix("rasf/").removesuffix("-v0")
@@ -157,13 +157,8 @@ def scene_of(library: PolicyLibrary, env: str | None = None) -> Scene:
                 return ReacherScene(library)
             if environment.id in ROADS:
                 return DrivingScene(library)
-    except (
-        ValueError,
-        TypeError,
-        AttributeError,
-        LookupError,
-    ):  # a special scene may reject settings of a file
-        pass
+    except (ValueError, TypeError, AttributeError, LookupError):
+        pass  # the special scene may reject settings of a file
     return LibraryScene(library, env)
 
 

@@ -22,8 +22,8 @@ on at most one machine a week.
                 production), and failure (a machine becomes inoperable)
     weights     -1, -2, -4, -2, 0 in the book (thousand dollars)
 
-**Power** (`rasf/Power-v0`): a unit of electricity is needed every hour. It comes from a contract at a fixed price, from
-the spot market, or from a battery. A second unit can be bought to charge the battery. The market has two regimes, calm
+**Power** (`rasf/Power-v0`): a unit of electricity is needed every hour, from a contract at a fixed price, from the spot
+market, or from a battery. A second unit can be bought to charge the battery. The market has two regimes, calm
 and tense, and stays in a regime for ten hours on average. The mean spot price is the same in both regimes; its standard
 deviation is five times as large in the tense regime. Spot prices are often modelled by regimes of different volatility
 (R. Weron, Modeling and Forecasting Electricity Loads and Prices, 2006). The numbers here are not from that book: the
@@ -144,7 +144,7 @@ def power(capacity: int = 3, gamma: float = 0.95) -> FiniteMDP:
     two units. With an empty battery, action 2 buys by contract. With a full battery, actions 3 and 4 buy only one unit.
 
     A state is the regime of the market, the number of stored units, and the spot price paid in the last step (0 if
-    none). This price has no effect on later steps. It is part of the state so that phi is a function of the transition.
+    none). This price has no effect on later steps. With this price in the state, phi is a function of the transition.
 
     Args:
         capacity: the units that the battery holds. Default: 3.

@@ -131,7 +131,7 @@ class _Sheet:
     layout: Layout
     policy: MapPolicy
     names: Sequence[str]
-    heat: Floats | None  # visits, if they are shown
+    heat: Floats | None  # (C,) visits of the cells; None if visits are not shown
     drivers: bool
     context: int
     id_prefix: str
@@ -155,7 +155,7 @@ class _Sheet:
 
     @cached_property
     def unseen(self) -> Bools:
-        """For each cell (C,), whether it has no action because nothing was learned there."""
+        """Whether a cell has no action because nothing was learned in the cell, for all cells (C,)."""
         unseen = np.asarray(self.policy.action) < 0
         unseen[[*self.layout.walls, *self.layout.goals, *self.layout.hazards]] = False
         return unseen
@@ -256,7 +256,7 @@ class _Sheet:
         return markup, y + 14
 
     def _driver_legend(self) -> tuple[str, float]:
-        """Draw a line with pattern, number and name for each of the most selected policies; one line for others."""
+        """Draw a line with pattern, number and name for each of the most selected policies, and one for others."""
         lines = [
             (self.look_of[source], f"policy {source}", self.names[source], cells)
             for source, cells in self.ranked[: palette.DRIVERS]

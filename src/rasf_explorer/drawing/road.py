@@ -57,7 +57,7 @@ def draw_road(road: Road, acted: Sequence[Acted], step: int = 0, *, id_prefix: s
     """Draw drives at a step, with a chart of their speeds below.
 
     Args:
-        road: The road. Windows on a long road are stacked, other windows are placed in one row.
+        road: The road. Windows of a long road are stacked. Windows of any other road are in one row.
         acted: The drives and their risks.
         step: The step. Default: 0.
         id_prefix: Start of all ids in the picture. Default: "road".

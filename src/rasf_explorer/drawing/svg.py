@@ -103,7 +103,7 @@ def text_width(words: str, size: float) -> float:
 
 
 def shorten(words: str, size: float, room: float) -> str:
-    """Return words without some words in the middle, to fit the width `room`. Names differ at both ends."""
+    """Return words that fit the width `room`. Middle words are left out, because names differ at both ends."""
     if text_width(words, size) <= room:
         return words
     every = words.split(" ")

@@ -3,7 +3,7 @@
     a slider moves      A thread updates the picture and the scores. States that a newer state replaces are skipped.
     the slider rests    The page updates its address, makes rollouts at the chosen and at the neutral risk, and gives a
                         summary to screen readers.
-    rollouts are done   The page computes the frontier in the background, and pauses while another stage runs.
+    rollouts are done   The frontier is computed in the background. This computation pauses while another stage runs.
 
 The modules `scene` and `frontier` in `rasf_explorer.scenes` explain the words dial, level, context and frontier. The
 attribute `data-shows` of an element is the state that the element shows, as the query of a link.
@@ -114,7 +114,7 @@ class RolloutPage(Page, Generic[O]):
         super().__init__(scene, state, context)
         self.chosen: O | None = None  # the newest rollouts at the chosen risk
         self.chosen_at = state  # the state of these rollouts
-        self.neutral: O | None = None  # risk-neutral rollouts to compare with `chosen`; None until they are ready
+        self.neutral: O | None = None  # risk-neutral rollouts to compare with `chosen`; None until these are ready
         self._acted: tuple[State, O, O] | None = (
             None  # rollouts whose numbers are shown, at the chosen and neutral risk
         )
@@ -136,11 +136,11 @@ class RolloutPage(Page, Generic[O]):
 
     @abstractmethod
     def draw(self, state: State) -> str:
-        """Return the picture. A thread calls this method."""
+        """Return the picture. Called in a thread."""
 
     @abstractmethod
     def scores_of(self, state: State) -> tuple[str, SceneScores | str]:
-        """Return a heading, and the scores or a sentence why there are no scores. A thread calls this method."""
+        """Return a heading, and the scores or a sentence with the reason why there are none. Called in a thread."""
 
     @abstractmethod
     def frames(self, outcome: O, rollout: int) -> tuple[Frames, list[int]]:
@@ -321,7 +321,7 @@ class RolloutPage(Page, Generic[O]):
 
 
 def _neutral_key(state: State, like: State) -> str:
-    """Return a key of the risk-neutral rollouts of a state. They do not depend on level, limit and static risk.
+    """Return a key of the risk-neutral rollouts of a state, which do not depend on level, limit and static risk.
 
     The key contains the level of `like` instead of the state's level, so that states at other levels have an equal key.
     """

@@ -1,8 +1,8 @@
 """The four-room world with a tabular library: GPI in every cell, scores in one cell, rollouts.
 
-The context is the set of objects collected so far. An agent in the cell of an object has collected it, so this cell is
+The context is the set of objects collected so far. An agent collects an object by entering its cell, so this cell is
 always scored with the object's bit set. No action is taken in walls and at the goal. Visits include the start and the
-last cell, so the visits of a goal are the share of episodes that reach it. A failure is a trap that fires.
+last cell, so the visits of a goal are the share of episodes that reach the goal. A failure is a trap that fires.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _weights(rooms: FourRoom) -> tuple[Weight, ...]:
 
 def _in_words(policy: SourcePolicy) -> str:
     *classes, goal, failure = policy.w
-    risk = trained_for(policy.risk).replace("mean-variance", "beta")  # short, since legends are narrow
+    risk = trained_for(policy.risk).replace("mean-variance", "beta")  # short, because legends are narrow
     ends = "" if (goal, failure) == _PAPER_ENDS else f", goal {goal:g}, failure {failure:g}"
     return f"classes {', '.join(f'{w:+.2f}' for w in classes)}{ends}; {risk}"
 

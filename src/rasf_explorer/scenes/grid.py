@@ -4,9 +4,9 @@ visits.
 The reward is undiscounted, so utilities could be infinite. The ranges of sliders and dials exclude infinite utilities:
 each step has a cost, moves slip (so that every policy terminates with probability 1), and aversion is mild enough for
 the expectation of exp(beta return) to exist. Mean, variance, failure rate and length of episodes are also exact. Only
-the distribution of the return, and so CVaR, is estimated from rollouts, because it has no simple exact form. Rollouts
-are truncated after `STEPS` moves. Visits include the start and the last cell, so the visits of a goal are the share of
-episodes that reach it. A failure is an episode that ends in a trap with a cost.
+the distribution of the return has no simple exact form, so CVaR is estimated from rollouts. Rollouts are truncated
+after `STEPS` moves. Visits include the start and the last cell, so the visits of a goal are the share of episodes that
+reach the goal. A failure is an episode that ends in a trap with a cost.
 
 Shapes: S states (the cells), K source policies, A actions.
 """

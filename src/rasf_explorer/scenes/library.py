@@ -65,7 +65,7 @@ class LibraryScene(Scene):
             self.limit = Weight(f"{calibrated.names[0]} at most, 95 % sure", 0.0, high, high / 100, high)
 
     def limits(self, ways: Ways) -> dict[str | int, float | Limit] | None:
-        """Return the limits for acting, or None."""
+        """Return the limits for acting, or None without a limit."""
         return None if self.limit is None else limits_of(self.library, self._cost, ways, self._sign)
 
     def facts(self) -> list[tuple[str, str]]:
@@ -130,7 +130,7 @@ class LibraryScene(Scene):
             environment.close()
 
     def scores_at(self, obs: object, w: Floats, risk: Risk, ways: Ways = PLAIN, t: int = 0) -> SceneScores:
-        """Return the scores of every policy and action at `obs` after t steps. A limit is for the sum from t on."""
+        """Return the scores of every policy and action at `obs` after t steps. A limit is on the sum from then."""
         found = self.library.scores(obs, w, risk, self.limits(ways), t)
         action, driver = int(found.action) - self.library.environment.first_action, int(found.source)
         return SceneScores(found.values, found.mean, found.std, action, driver, bool(found.seen), self.library.gamma)

@@ -1,4 +1,4 @@
-"""The limit that a user sets on one feature by a slider, and sentences about its price and calibrated bounds.
+"""The limit that a user sets on one feature by a slider, and sentences about prices of limits and calibrated bounds.
 
 The price is the smallest penalty per unit of the feature at which the best choice keeps the limit.
 """

@@ -212,7 +212,7 @@ class Layout:
     hazards: tuple[int, ...]
     goals: tuple[int, ...]
     objects: tuple[int, ...]  # cells of objects, in the order of their bits in the context
-    hazards_end: bool = False  # whether every hazard ends the episode, so that no action is taken there
+    hazards_end: bool = False  # whether every hazard ends the episode, so that no action is taken in hazards
 
     @classmethod
     def of(

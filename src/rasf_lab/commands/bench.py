@@ -1,9 +1,9 @@
-"""`rasf bench`: run the benchmarks of a checkout on this machine and compare them with earlier runs.
+"""`rasf bench`: run the benchmarks of a checkout on this machine, and compare the results with earlier runs.
 
 Benchmarks are scripts in `lab/benchmarks/`. Each script runs in its own process. A measure is a number such as a time.
-Some scripts also measure a reference implementation. The table then shows the ratio of its number to ours, which is
-more reliable than a time on a shared machine. The history is a file with one line per run. A measure is marked if its
-value is more than `SLOWER` times worse than the median of earlier runs on the same machine and at the same size.
+Some scripts also measure a reference implementation. The table then shows the ratio reference / ours, which is more
+reliable than a time on a shared machine. The history is a file with one line per run. A measure is marked if its value
+is more than `SLOWER` times worse than the median of earlier runs on the same machine and at the same size.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FEWEST = 3  # a comparison needs at least this many earlier runs
 
 
 class Measure(NamedTuple):
-    """A number in the JSON of a benchmark. `path` are the keys that lead to the number.
+    """A number in the JSON of a benchmark. `path` is the sequence of keys that leads to the number.
 
     `reference` is the path of the ratio of a reference implementation's number to ours. The ratio is missing from the
     JSON if the package of the reference implementation is not installed.
@@ -164,7 +164,7 @@ def checkout() -> Path:
 
 
 def measure(chosen: Iterable[Benchmark], quick: bool, history: Path) -> tuple[list[Row], Numbers]:
-    """Run benchmarks, compare the results with the history, and append them to the history.
+    """Run benchmarks, compare the results with the history, and append the results to the history.
 
     Args:
         chosen: the benchmarks.
@@ -246,7 +246,7 @@ def _number(answer: object, path: tuple[str, ...]) -> float | None:
 
 def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Run small sizes, which takes about a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run at small sizes, for about a minute.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="Run only this benchmark; may be repeated.")] = None,
     history: Annotated[
         Path | None, typer.Option(help="File of earlier runs; lab/benchmarks/history.jsonl by default.")

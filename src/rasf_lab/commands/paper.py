@@ -29,7 +29,7 @@ _PLURAL = {"holds": "hold", "does not hold": "do not", "not decided": "are not d
 
 
 class ExperimentName(StrEnum):
-    """The paper's experiments; `all` runs each of them."""
+    """The paper's experiments, and `all` for every experiment."""
 
     grid = "grid"
     theory = "theory"

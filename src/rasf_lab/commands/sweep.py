@@ -159,7 +159,7 @@ def progress_table(name: str, progress: SweepProgress) -> Table:
 
 
 def _rate(rate: float) -> str:
-    """Return the rate as text: per second or per minute if that is at least 1, else per hour."""
+    """Return the rate per second or per minute if this number is at least 1, else the rate per hour."""
     for unit, seconds in (("s", 1), ("min", 60)):
         if rate * seconds >= 1:
             return f"{rate * seconds:.1f}/{unit}"

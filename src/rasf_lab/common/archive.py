@@ -1,4 +1,4 @@
-"""Archives of finished runs: one numpy file for each experiment, `EXPERIMENT.npz`, with the arrays for its result.
+"""Archives of finished runs: one numpy file for each experiment, `EXPERIMENT.npz`, with the arrays of its runs.
 
 Runs whose arrays have the same names, shapes and types form a group. The member `GROUP/NAME` stacks the arrays NAME of
 all runs in the group on axis 0. The member `shared/NAME` is an array of the whole experiment. `index.json` lists the

@@ -75,7 +75,7 @@ def table(results: Mapping[str, Result]) -> list[Numbers]:
 
 
 def together(findings: list[Finding]) -> Finding | None:
-    """Return one finding from those of several experiments on a claim: not decided if the verdicts differ."""
+    """Combine findings of several experiments on a claim. Different verdicts give "not decided"; no findings, None."""
     if len(findings) < 2:
         return findings[0] if findings else None
     verdicts = {finding.verdict for finding in findings}

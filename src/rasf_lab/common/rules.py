@@ -13,8 +13,8 @@ function from a label to numbers of these runs. `claims.toml` has one table for 
     told        tests that are reported but do not count for the verdict
     enough      for tests with columns: the number of columns on which a test must hold. Default: all columns.
     refuted_by  for tests with columns: the number of failing columns that refutes the claim. Default: 1.
-    exactly     for tests with columns: the number of columns on which a test must hold. On the other columns it must
-                fail. Default: no such condition.
+    exactly     for tests with columns: the number of columns on which a test must hold. The test must fail on all
+                other columns. Default: no such condition.
     measured    format string of the report. The name of a value gives its mean, the name of an interval gives its
                 estimate and ends, and "seeds" gives the number of seeds. verdicts[n] is the verdict of test n, held[n]
                 the number of columns on which test n holds, and refuted[n] the number of columns on which it fails.
@@ -74,7 +74,7 @@ class Told(Interval):
 
 
 class Columns(tuple[Interval, ...]):
-    """One interval for each column, and the `names` of the columns or (). A format specification prints estimates."""
+    """One interval for each column, and the columns' `names` or (). A format specification shows only estimates."""
 
     names: tuple[str, ...] = ()
 

@@ -49,5 +49,5 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def with_enough_seeds(reading: AnyReading) -> AnyReading:
-    """Return the reading, changed to "not decided" if it has fewer than five seeds."""
+    """Return the reading. With fewer than five seeds, the verdict is changed to "not decided"."""
     return reading if reading.seeds >= _FEWEST_SEEDS else replace(reading, verdict="not decided")

@@ -8,12 +8,12 @@ update. Here one JAX program updates ten networks, each with its own environment
 one core. If JAX_PLATFORMS=cuda and XLA_PYTHON_CLIENT_PREALLOCATE=false are set, the workers share a GPU. After a step
 of the environments, the operations are those of Stable-Baselines3, in the same order:
 
-    store        Store the transition in the replay buffer. A truncated episode is not terminated, so targets bootstrap.
+    store        Store the transition in the replay buffer. Targets bootstrap after truncation, not after termination.
     copy         Every `target_update_interval` steps, copy the network to the target network.
     learn        After `learning_starts` steps, every `train_freq` steps: take one step of Adam on a batch from the
                  buffer.
     choose       Choose a random action with probability epsilon, else the greedy action. Epsilon is 1 until learning
-                 starts. It falls linearly with the steps.
+                 starts, then falls linearly to its final value.
 
 The losses, for the network q and the target network q':
 

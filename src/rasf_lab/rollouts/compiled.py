@@ -78,7 +78,7 @@ class Way:
     Args:
         epsilon: the probability of a random action. Default: 0.03.
         risk_discount: at step t, scores are the risk of risk_discount^t times the remaining return. The value 1 gives
-            the scores of the paper's experiments. The value gamma gives the scores of its theorems. Default: 1.
+            the scores of the paper's experiments, and gamma gives the scores of the paper's theorems. Default: 1.
         measure: a function that returns numbers to average over the steps of an episode. Default: no numbers.
         record: whether to keep the states. Default: False.
     """
@@ -108,11 +108,11 @@ def rollouts(
     termination.
 
     Args:
-        agent: the agent. `Agent.for_weights` must have been called with the weights of the tasks.
+        agent: the agent that `Agent.for_weights` returns for the weights of the tasks.
         world: the world.
         networks: the agent's networks.
         key: the random key.
-        beta: the strength of the risk `agent.risk`.
+        beta: the strength of the risk, which is `agent.risk(beta)`.
         tasks: the tasks.
         n: the number of episodes on each task.
         way: settings of the rollouts. Default: those of `Way`.

@@ -51,7 +51,7 @@ class Walks(NamedTuple):
 
 
 def chances(rooms: FourRoom, episodes: int, seed: int) -> Floats:
-    """Return random numbers (episodes, steps) in [0, 1). They decide whether a trap fires."""
+    """Return the random numbers (episodes, steps) in [0, 1) that decide whether traps fire."""
     return np.random.default_rng(seed).random((episodes, rooms.step_limit))
 
 
@@ -69,7 +69,7 @@ def walk_four_room(
         stop: called between slices of the work; True stops the episodes.
 
     Returns:
-        The episodes; None if they were stopped.
+        The episodes, or None if `stop` returned True.
     """
     check_rooms(sources, rooms)
     task, world, walks = sources.prepared(w, risk), rooms.world(), _at_start(rooms, draws)
@@ -89,7 +89,7 @@ def walk_four_room(
 
 
 def walk_by_rule(rule: ActingRule, rooms: FourRoom, draws: Floats, stop: Callable[[], bool]) -> RuledWalks | None:
-    """Run episodes from the start by an acting rule, and return them; None if `stop` stopped them.
+    """Run episodes from the start by an acting rule. Return the episodes, or None if `stop` returned True.
 
     The other arguments are those of `walk_four_room`.
     """
@@ -146,7 +146,7 @@ def take_all(world: RoomArrays, running: Ints, actions: Ints, draws: Floats, t: 
 def walk(
     world: RoomArrays, columns: int, bits: Ints, row: Ints, task: PreparedTask, draws: Floats, begin: int, walks: Walks
 ) -> None:
-    """Continue the episodes begin, begin + 1, .., one for each row of draws, until they end or wait for an action.
+    """Continue the episodes begin, begin + 1, .., one for each row of draws, until each ends or waits for an action.
 
     `row` (uint64) is scratch space for one observation of `rasf/FourRoom-v0`: row, column, one flag for each object.
     States are looked up by the float64 bit patterns of these numbers. `bits` are the bit patterns of 0.0, 1.0, ..

@@ -2,8 +2,8 @@
 
 Histogram networks act inside one compiled program, 50 steps at a time, with the scores of `NetworkPolicies.act`. Other
 networks are called step by step. Eight rollouts make a block. Blocks run in parallel in threads, because the matrices
-of a block are too small for jax to use several cores. All random numbers are drawn beforehand: initial angles, noise on
-the torques, and the numbers that decide on failures. They depend only on the seed, and so are equal for all risks.
+of a block are too small for jax to use several cores. All random numbers (initial angles, noise on the torques, and the
+numbers that decide on failures) are drawn beforehand. They depend only on the seed, and so are equal for all risks.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def arm_chances(world: Reacher, rollouts: int, seed: int) -> ArmChances:
 def roll_out_by_rule(
     rule: ActingRule, world: Reacher, chances: ArmChances, stop: Callable[[], bool]
 ) -> ArmRollouts | None:
-    """Run rollouts by an acting rule, step by step, and return them; None if `stop` stopped them.
+    """Run rollouts by an acting rule, step by step. Return the rollouts, or None if `stop` returned True.
 
     The other arguments are those of `roll_out_arm`.
     """
@@ -107,7 +107,7 @@ def roll_out_arm(
         stop: called between pieces of the work, from several threads; True stops the rollouts.
 
     Returns:
-        The rollouts; None if they were stopped.
+        The rollouts, or None if `stop` returned True.
     """
     sources.check(risk)
     n = len(chances.states)
