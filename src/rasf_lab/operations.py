@@ -23,11 +23,11 @@ on at most one machine a week.
     weights     -1, -2, -4, -2, 0 in the book (thousand dollars)
 
 **Power** (`rasf/Power-v0`): a unit of electricity is needed every hour, from a contract at a fixed price, from the spot
-market, or from a battery. A second unit can be bought to charge the battery. The market has two regimes, calm
-and tense, and stays in a regime for ten hours on average. The mean spot price is the same in both regimes; its standard
+market, or from a battery. A second unit can be bought to charge the battery. The market has two regimes, calm and
+tense, and stays in a regime for ten hours on average. The mean spot price is the same in both regimes. Its standard
 deviation is five times as large in the tense regime. Spot prices are often modelled by regimes of different volatility
 (R. Weron, Modeling and Forecasting Electricity Loads and Prices, 2006). The numbers here are not from that book: the
-mean prices are equal so that only the variance distinguishes the regimes.
+mean prices are equal so that only the spread of the prices distinguishes the regimes.
 
     features    contract (units), spot (money paid on the spot market), wear (units drawn from the battery)
     weights     -0.9, -1, -0.05
