@@ -211,7 +211,7 @@ def test_a_bad_file_is_refused_with_the_line(subtests, tmp_path):
         (COIN + EVALUATE.replace("[0, 1]]", "[0]]"), 10, "evaluate.tasks must"),
         (COIN + EVALUATE.replace("[[1, -1], [2, 0], [0, 1]]", "5"), 10, "evaluate.tasks must"),
         (COIN + EVALUATE + 'risk = "entropic:-1"', 12, "evaluate.risk must be a risk that rasfql can act for"),
-        (COIN + 'agent = "sfql"\n' + EVALUATE + 'risk = "cvar:0.1"', 13, "evaluate.risk must be one that sfql can act"),
+        (COIN + 'agent = "sfql"\n' + EVALUATE + 'risk = "cvar:0.1"', 13, "evaluate.risk must be a risk that sfql can"),
         (COIN + EVALUATE + "seed = -1", 12, "evaluate.seed must"),
         (COIN + "evaluate = 3", 9, "evaluate must be a table"),
         (COIN + "evaluate = {episodes = 3}\n" + EVALUATE, 10, "evaluate is given twice"),

@@ -132,7 +132,7 @@ def _knock(address: str) -> None:
 def _do(
     folder: str, described: list[Header], limits: tuple[float | None, ...], path: list[str]
 ) -> tuple[tuple[str, str] | None, bool]:
-    """Execute a job in a Ray task; return its error, and whether its worker was lost. `path` is the driver's sys.path."""
+    """Execute a job in a Ray task, with the driver's sys.path `path`. Return the error and whether the worker died."""
     import ray
 
     sys.path += [each for each in path if each not in sys.path]
