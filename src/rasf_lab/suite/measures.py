@@ -20,8 +20,6 @@ Each seed has one value of a measure, the mean over weightings. Intervals are bo
 interval of failures is widened to contain the exact (Clopper-Pearson) interval of the share of failures in the episodes
 of all seeds, because seeds without a failure do not show that failures are impossible. If the difference of failures is
 equal in all seeds, its interval is computed from the exact intervals of both shares.
-
-Shapes: n episodes, weightings, seeds or points, as each function says; m levels.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ def summary(runs: Sequence[Finished]) -> Numbers:
     training, asked = parameters["training"], parameters["asked"]
     case, ours = find_case(parameters["case"]), [one for one in runs if one.run.parameters["agent"] == LIBRARY]
     actings = asked["actings"]
-    arrays = {name: np.stack([one.arrays[name] for one in ours]) for name in _MEASURES}  # (seeds, ways, n)
+    arrays = {name: np.stack([one.arrays[name] for one in ours]) for name in _MEASURES}  # (seeds, ways, weightings)
     by_seed = {name: values.mean(axis=2) for name, values in arrays.items()}
     neutral = actings.index(NEUTRAL)
     episodes = arrays["failures"][:, 0].size * asked["episodes"]  # of each way to act, in total

@@ -100,7 +100,7 @@ def obstacle(case: Case, agent: str) -> str | None:
 
 
 def signs_of(case: Case) -> Floats | None:
-    """Return the signs of the weights (d,), +1 for features without weight; None if weights of a feature have both."""
+    """Return the signs of the weights (d,), +1 if all are 0; None if a feature has positive and negative weights."""
     weights = np.array([*case.tasks, *case.unseen], float)
     if ((weights > 0).any(axis=0) & (weights < 0).any(axis=0)).any():
         return None

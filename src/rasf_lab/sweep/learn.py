@@ -6,8 +6,8 @@ arguments that a sweep may have.
 
 A run saves its library as libraries/ID.rasf in the sweep's folder. ID is a hash of the parameters of training and the
 seed, so libraries are not trained again if only `evaluate` changes. The sweep's table of results has measures of
-training, as means over policies. For each risk it has the measures of evaluation, as means over weightings, such as
-`return@neutral` and `return_cvar@mean-variance:-4`. The run's arrays are
+training, as means over policies. For each risk, the table has the measures of evaluation, as means over weightings,
+such as `return@neutral` and `return_cvar@mean-variance:-4`. The run's arrays are
 
     history_NAME      measures of training, one entry per policy
     evaluated_w       (n, d), the n weightings of the evaluation, for d features

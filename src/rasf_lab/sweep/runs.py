@@ -1,4 +1,4 @@
-"""Runs and experiments. A run is an experiment, its parameters and a seed. `Experiment` is their interface.
+"""Runs and the interface of experiments. A run is an experiment, its parameters and a seed.
 
 A run's id is a hash of experiment, parameters and seed, so the id is equal on all machines and for all orders of the
 parameters. 1 and 1.0 are the same number. The name of an experiment is a text, so that a worker process can import the

@@ -39,7 +39,7 @@ _RESAMPLES = 1_000
 _NAMED_TASKS = (NOVEL_TASKS[:, 1] == 1) | (
     (NOVEL_TASKS[:, 0] == 1) & (NOVEL_TASKS[:, 1] == -1) & (NOVEL_TASKS[:, 2] <= 0)
 )  # the tasks that claim F16 names
-_KINDS = ("F", "M", "T7")  # beginnings of the ids of the claims that this module judges
+_KINDS = ("F", "M", "T7")  # prefixes of the ids of the claims that this module judges
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Curves:
     arrays: Mapping[str, Arrays]
 
     def of_common_seeds(self, *names: str) -> Curves:
-        """Return all curves, the named curves with only their first n seeds; n is the fewest seeds of a named curve."""
+        """Return all curves, with the first n seeds of the named curves; n is the fewest seeds of a named curve."""
         n = min(self.seeds(name) for name in names)
         kept = {name: {key: values[:n] for key, values in self.arrays[name].items()} for name in names}
         return Curves({**self.arrays, **kept})

@@ -67,7 +67,7 @@ def dial(sources: TablePolicies, seed: int, rollouts: int, levels: tuple[float, 
 
 
 def alone(learner: ModelLearner, tasks: Floats, beta: float, seed: int, rollouts: int) -> Arrays:
-    """Predict the returns of every source policy on the novel tasks, and let each source act alone.
+    """Return predicted and realised returns of every source policy, acting alone, on the novel tasks.
 
     Args:
         learner: the trained learner.

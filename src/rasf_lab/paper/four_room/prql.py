@@ -10,9 +10,9 @@ return of its episodes in task t. Each episode has a selected policy c, which is
     Q^t(s, a) += alpha delta
     C^t(s, a) += alpha rho (-|delta| - C^t(s, a))           so C <= 0, and omega < 0 is averse
 
-The paper prints + omega C, which would be risk-seeking at the paper's omega = -2. A transition that terminates has no
-bootstrap term. A truncated episode (by the step limit or a change of task) has one. After an episode with undiscounted
-return R,
+The paper prints + omega C, which would be risk-seeking at the paper's omega = -2. The bootstrap term gamma max_b Q is
+left out if the step terminates the episode, but not if the episode is truncated (by the step limit or a change of
+task). After an episode with undiscounted return R,
 
     score_c <- (score_c used_c + R) / (used_c + 1),   used_c += 1,   next c ~ softmax(tau score_0, .., tau score_t)
 

@@ -80,7 +80,7 @@ class FourRoomSize:
     rollouts: int  # on each novel task
     optimum_tasks: int  # the number of first tasks of every seed that are also solved exactly
     library_seeds: int  # of the runs whose libraries act, without exploration, on the novel tasks
-    library_rollouts: int  # of each of these libraries on each novel task
+    library_rollouts: int  # of these libraries on each novel task
 
 
 PRESETS = {

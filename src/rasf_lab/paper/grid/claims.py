@@ -44,7 +44,7 @@ def suboptimal(got: float, ideal: float) -> Finding:
 
 
 def stitches(differs: list[int], states: int, got: float, theirs: list[float]) -> Finding:
-    """Return the finding on G4: risk-averse GPI takes other actions than each of the two sources, and is better.
+    """Return the finding on G4: risk-averse GPI acts differently from both sources, and has a higher utility.
 
     Args:
         differs: for each source, the number of reachable states in which GPI takes another action.

@@ -42,7 +42,7 @@ from rasf_lab.paper.reacher.training import TRAINING
 
 _GRACEFUL = 0.25  # normalised return for each step of beta
 _MISSED = 0.1  # metres: a policy misses a target if it holds the tip farther away from this target
-_OWN_PHASE = (0.2, 0.4)  # from and to these shares of the training on a task
+_OWN_PHASE = (0.2, 0.4)  # begin and end of a window, as shares of the training on a task
 _N = len(TRAINING)
 CLAIMS = tuple(f"R{n}" for n in range(1, 19))
 BEYOND = ("rasfdqn beyond", "rac51 beyond")  # agents with rasf's own training, for presets without the paper's agents

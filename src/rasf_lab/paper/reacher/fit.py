@@ -88,7 +88,7 @@ def fit(
 
 
 def _label(agent: Agent, world: World, configs: RunConfig, schedule: Schedule, description: Header) -> Header:
-    """Return the header of a checkpoint: digests of the arguments, and the description as it is after JSON."""
+    """Return the header of a checkpoint: digests of the arguments, and the description converted to JSON and back."""
     keys = configs._replace(key=jax.random.key_data(configs.key))
     plain = jax.tree.map(lambda part: jnp.asarray(part).tolist(), keys)
     parts = {"agent": agent, "world": world, "schedule": schedule, "configs": plain}
