@@ -1,4 +1,4 @@
-"""The module that `python -m rasf` runs; it does the same as the command `rasf`."""
+"""The module for `python -m rasf`, which does the same as the command `rasf`."""
 
 from __future__ import annotations
 

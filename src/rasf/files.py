@@ -186,9 +186,9 @@ def remove_stale(folder: Path) -> None:
     """Remove the temporary files that killed writers left in a folder (not in its subfolders)."""
     with suppress(OSError), os.scandir(folder) as entries:  # a writable folder may be unreadable
         for path, host in [(each.path, match[1]) for each in entries if (match := _PARTIAL.fullmatch(each.name))]:
-            # the file is removed under a lock: a process that has just made it waits for the lock, and makes another
+            # hold the lock: a process that has just made the file waits, finds the file removed, and makes another file
             with suppress(OSError), _lock_of(path) as held:
-                # a network file system may not show the locks of other hosts
+                # a network file system may hide the locks of other hosts
                 unknown = held is None or host != _HOST
                 if not held and (not unknown or time.time() - os.stat(path).st_mtime > _STALE_S):
                     os.unlink(path)
@@ -291,7 +291,7 @@ def load_file(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
             case _:
                 raise _Refused("is damaged: its head is not one that rasf writes")
         if checksums.keys() != arrays.keys():
-            raise _Refused("is damaged: its head must have a checksum for each of its arrays, and no others")
+            raise _Refused("is damaged: its head must have exactly one checksum for each of its arrays")
         for name, array in arrays.items():
             if _digest(_bytes_of(array)) != checksums[name]:
                 raise _Refused(f"is damaged: its array {name!r} does not match its checksum")

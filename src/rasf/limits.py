@@ -146,7 +146,7 @@ def feature_index(name: str, key: object, n_features: int, names: Sequence[str] 
 
 
 def repriced(w: Floats, prices: Mapping[str | int, float], names: Sequence[str] | None = None) -> Floats:
-    """Return the weights (d,) of a task in which some features cost more, without a check that they are finite.
+    """Return the weights (d,) of a task in which some features cost more. The result may be infinite.
 
     Args:
         w: The weights (d,).
@@ -196,8 +196,8 @@ def prices_within(values: Floats, costs: Floats, at_most: Floats) -> Floats:
     """Return the prices (B, m) of limits.
 
     These are the smallest prices at which the candidate with the largest net value keeps the limits. The net value is
-    the value minus prices . costs. If this is not possible, they are the prices at which the candidate with the largest
-    net value exceeds the limits least. Arguments are as for `best_within`.
+    the value minus prices . costs. If no prices keep the limits, the prices are those at which the candidate with the
+    largest net value exceeds the limits least. Arguments are as for `best_within`.
     """
     B, _, m = costs.shape
     prices, moved = np.zeros((B, m)), _excess(values, costs, at_most).min(axis=1) < np.inf

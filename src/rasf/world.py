@@ -17,7 +17,7 @@ Noise = TypeVar("Noise")  # the random part of a step: an array, or a tuple of a
 
 
 class World(Protocol[State, Noise]):
-    """An environment in pure jax functions; `rasf.envs.reacher.Reacher` is one.
+    """An environment in pure jax functions, such as `rasf.envs.reacher.Reacher`.
 
     A world is hashable, and its functions take states and random keys as arguments. The random part of a step is drawn
     by a separate function (`noise`), so that this part can be drawn for many steps in one call. An episode ends in a

@@ -15,8 +15,8 @@ The paper's agents differ in the kind of Z: histograms (SFC51, RaSFC51), the mea
 with residual covariance). beta = 0 is risk-neutral. All functions are pure and for a single seed; use `jax.vmap` for
 several seeds.
 
-With a `limit`, the return is the return up to this number of steps in the episode. The time left is an input of the
-networks (`Clock`), and the remaining return after the last step is 0. Without a limit, returns are continuing.
+With a `limit`, an episode and its return end after this number of steps. The time left is an input of the networks
+(`Clock`), and the remaining return after the last step is 0. Without a limit, returns are continuing.
 
 Shapes: K policies, T tasks, d features, m numbers per observation, n inputs of the networks, A actions, B observations
 or windows of a batch. A network has H heads with M numbers each.
@@ -47,7 +47,7 @@ from rasf.deep.settings import HistogramSettings, MomentSettings, NetworkSetting
 from rasf.risk import MeanVariance, Risk
 from rasf.world import World
 
-_LAST_RATE = 0.02  # learning rate at the end of training, as a share of the initial one, if it decays
+_LAST_RATE = 0.02  # final learning rate as a share of the initial learning rate, with the setting `decay`
 _NEARLY = 0.2  # allowed loss of score, as a share of the mean difference between the best and the worst action
 
 
@@ -333,7 +333,7 @@ class Agent:
         return max(1, round((1 - self.settings.freeze) * self.planned)) if self.settings.freeze and self.planned else 0
 
     def acting(self, learner: Learner) -> Networks:
-        """Return the networks that act: the averaged networks if the setting `average` is set, else the online ones."""
+        """Return the acting networks: averaged networks if the setting `average` is not 0, else the online networks."""
         return learner.average or learner.online
 
     def copy_target(self, learner: Learner) -> Learner:
@@ -435,7 +435,7 @@ class Agent:
         return Learner(online, learner.target, optimiser, done, average, chooser), found
 
     def with_spread(self, networks: Networks, spread: Array) -> Networks:
-        """Return networks with the covariance in units of features, from networks that learned it in units of `spread`.
+        """Return networks with covariances in units of features, given networks with covariances in units of `spread`.
 
         Args:
             networks: The networks.

@@ -172,8 +172,8 @@ def chunks(
     """Train lanes, chunk by chunk.
 
     A chunk has `evaluate_every` steps, rounded down to whole periods. The end of the warm-up and the end of a task also
-    end a chunk. If a period is unfinished then, the next chunk consists of the other steps of this period. The lanes of
-    a chunk are valid until the next chunk is computed, because the next chunk reuses their memory.
+    end a chunk. If a period is then unfinished, the next chunk is the remaining part of this period. The lanes of a
+    chunk are valid until the next chunk is computed, because the next chunk reuses their memory.
 
     Args:
         agent: The agent.
@@ -212,7 +212,7 @@ def chunks(
 
 @partial(jax.jit, donate_argnums=0)
 def _with_new_episodes(lanes: Lane, begin: Array) -> Lane:
-    """Return lanes of one environment each in which new episodes begin, for the start of a new task.
+    """Return the lanes with new episodes, for the start of a new task. Every lane has one environment.
 
     The last stored step is marked as the end of its episode, so that no n-step sum includes steps of the new task.
     """

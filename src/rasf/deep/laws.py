@@ -325,7 +325,7 @@ class MeanOnly:
         return (widths,) * len(self.shapes())
 
     def task_shapes(self, task_heads: TaskHeads) -> tuple[Heads, ...]:
-        """Return one head for each part, with as many numbers as the reduced last layer has columns."""
+        """Return one head for each part. Its size is the number of columns of the reduced last layer."""
         return tuple(Heads(1, one.heads.bias.shape[-1]) for one in task_heads.networks)
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:

@@ -1,6 +1,6 @@
 """Replay memory: each step is one row of numbers, so that a minibatch is read by one gather operation.
 
-The columns of a row are defined in this module only. With m numbers per observation and d features, they are
+The columns of a row are defined in this module only. With m numbers per observation and d features, the columns are
 
     row    obs (m columns), next_obs (m), phi (d), action, not_terminated, task (an index), last
 

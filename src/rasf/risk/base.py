@@ -6,7 +6,7 @@ one of five forms. Leading axes (...) are batch axes:
     samples      n samples x (..., n), with weights (..., n) or none
     histogram    N probabilities probs (..., N) of the values atoms (N,) or (..., N)
     moments      mean (...), variance (...)
-    independent  histograms probs (..., d, N) with atoms (d, N) of d independent features, which weights w (d,) sum up
+    independent  histograms probs (..., d, N) with atoms (d, N) of d independent features, and weights w (d,)
     mixture      weights, means and variances (..., M) of M components
 
 The attribute `supports` of a risk names the forms that the risk can score. Methods for other forms raise a ValueError.
@@ -173,7 +173,7 @@ class Risk:
         raise ValueError(f"{type(self).__name__} has no discount-aware form")
 
     def _unsupported(self, form: str) -> ValueError:
-        offered = ", ".join(sorted(self.supports)) or "no such form, as it is for planning"
+        offered = ", ".join(sorted(self.supports)) or "no form, because it is for planning"
         return ValueError(f"{type(self).__name__} cannot score {form}; it supports {offered}")
 
 

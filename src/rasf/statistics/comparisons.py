@@ -161,7 +161,7 @@ def _of(statistic: Statistic, scores: Floats) -> Floats:
 
 
 def _finite(name: str, scores: npt.ArrayLike) -> Floats:
-    """Return scores (.., runs, tasks) as float64. Raise an error if they are empty or not finite numbers."""
+    """Return scores (.., runs, tasks) as float64. Raise an error if scores are empty or not finite numbers."""
     try:
         found = np.asarray(scores)
         if found.dtype.kind not in "biuf":

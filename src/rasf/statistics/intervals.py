@@ -210,8 +210,8 @@ def event_interval(counts: Floats, size: float = 1.0) -> Interval:
 
     Args:
         counts: Numbers of events (n,), one for each episode, or sums of a feature that counts events.
-        size: The amount that one event adds to a count, used only if no episode has an event. If it is nan (unknown),
-            the ends of the interval are then nan. Default: 1.
+        size: The amount that one event adds to a count, used only if no episode has an event. Give nan if this amount
+            is unknown; the ends of the interval are then nan. Default: 1.
 
     Returns:
         The mean with its interval; see the module's header.

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import ndtr, stdtrit
 
 RESAMPLES = 10_000
-AT_ONCE = 2**20  # how many numbers one block has: 8 MB per array
+AT_ONCE = 2**20  # largest number of numbers in a block: 8 MB per array
 COVERED = 0.95
 
 

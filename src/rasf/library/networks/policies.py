@@ -292,7 +292,7 @@ class NetworkPolicies:
         return Clock(self.limit, self.gamma) if self.limit else None
 
     def _keep(self, key: bytes, make: Callable[[], Made]) -> Made:
-        """Return the cached object of a key. If it is missing, remove the oldest objects and make it."""
+        """Return the cached object of a key. If the object is missing, make it, and remove the oldest objects."""
         found: Made | None = self._kept.get(key)
         if found is None:
             for oldest in list(self._kept)[: 1 - _KEPT]:  # a list, because another thread may add keys

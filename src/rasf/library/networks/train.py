@@ -76,8 +76,8 @@ def train_networks(
         bounds: Bounds (d, 2) of the features in a step, from which the support of histograms is derived. If this
             argument is given, features outside the bounds that the environment declares raise an error. Default: none.
         support: Support (d, 2) of histograms. Default: the support of the base library, or derived from `bounds`.
-        once: Indices of features that occur at most once in an episode. The support of their returns is their bounds in
-            one step. Default: none.
+        once: Indices of features that occur at most once in an episode. For these features, the support of the return
+            is equal to the bounds in one step. Default: none.
 
     Returns:
         The policies for each risk.
