@@ -375,7 +375,7 @@ def _round(
     age = lane.age + 1
     over = terminated | (age >= world.episode_length)
     next_obs = agent.with_time(jax.vmap(world.observe)(state), age)
-    ended = terminated | (over & (age >= agent.limit)) if agent.limit else terminated  # the return ends here
+    ended = terminated | (over & (age >= agent.limit)) if agent.limit else terminated  # no return remains
     steps = Steps(obs, action, phi, next_obs, 1.0 - ended, active, over * 1.0)
     ring, stored_at = lane.ring.store(index, replay.pack(steps))
     rated = lane.rated

@@ -97,7 +97,7 @@ class Transition(NamedTuple):
 
     Attributes:
         phi: Features or n-step sums of features, (B, d) or (K, B, d).
-        discount: Discount of the remaining return, (B,) or (K, B); 0 where the episode terminated.
+        discount: Discount of the remaining return, (B,) or (K, B); 0 where no return remains.
         here: Bounds (B, d) of the feature return from s on.
         there: Bounds of the feature return from s' on, (B, d) or (K, B, d).
         weights: Weights (K, d) of each policy's task.
@@ -227,7 +227,7 @@ class Law(Protocol):
 
 @dataclass(frozen=True)
 class Histogram:
-    """A histogram of each feature's return: probabilities of N fixed values. `atoms` (d, N) are nested tuples."""
+    """A histogram of each feature's return: probabilities of N fixed values `atoms` (d, N), given as nested tuples."""
 
     kind: ClassVar[LawKind] = LawKind.HISTOGRAM
     atoms: tuple[tuple[float, ...], ...]

@@ -151,7 +151,7 @@ class MeanLowRank(MeanOnly):
         return found - (beta != 0)[:, None, None] * self._disagreement(outputs, task_heads)
 
     def _disagreement(self, outputs: Parts, task_heads: TaskHeads) -> Array | float:
-        """Return the reduction 2 |D(s, a) - D(s, a*)| (K, B, A) of scores, as in the module's header."""
+        """Return the amount 2 |D(s, a) - D(s, a*)| (K, B, A) by which scores are lowered; see the module's header."""
         if self.mean_networks == 1:
             return 0.0
         first, second = self._means_of_each(outputs, task_heads)

@@ -6,7 +6,7 @@ The last layer has H heads of M numbers for each of A actions. If the K networks
 arrays of these layers has length 1.
 
 The activation of hidden layers is tanh. The first layer may have sines instead, with learned frequencies and phases. A
-layer of sines distinguishes nearby states from the start of training, but a new layer of tanh is almost linear there.
+new layer of sines distinguishes nearby states. A new layer of tanh hardly does, because it is almost linear.
 
 An observation may be a list of objects, the first of which is the agent. The first layer is then applied to each pair
 of the agent and an object (`Pairs`). Further layers are applied to each object separately (`Each`). All objects have
@@ -14,8 +14,8 @@ the same weights. The maxima of the outputs over all objects are the inputs of t
 objects has no effect, and learning about one object applies to all objects. Objects whose numbers are all zero are
 absent and ignored. The activation of such networks is ReLU, because values change sharply close to a collision.
 
-An update mostly reads the last layer's weights W (K, m, A, X). The outputs of one action a are computed in one of two
-ways. The choice is the way with the smaller intermediate result:
+An update mostly reads the last layer's weights W (K, m, A, X). There are two ways to compute the outputs of one action
+a. The way with the smaller intermediate result is used:
 
     m < X     (h x e_a) . W, where h x e_a is the flattened outer product of h and the one-hot vector of a, and W has
               the shape (m A, X). Outputs of other actions and their zero gradients are not written to memory.
@@ -100,7 +100,7 @@ class Network(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """Shape of the outputs of an action: `heads` heads of `numbers` numbers. `size` is the product."""
+    """Shape of the outputs of an action: `heads` heads of `numbers` numbers. `size` is heads * numbers."""
 
     heads: int
     numbers: int

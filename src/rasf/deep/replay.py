@@ -35,7 +35,7 @@ class Windows(NamedTuple):
         action: (B, n).
         phi: (B, n, d).
         next_obs: (B, n, m).
-        not_terminated: (B, n), 0 for steps that terminated the episode, 1 for other steps, truncated steps included.
+        not_terminated: (B, n), 0 for steps after which no return remains (termination, or the agent's `limit`), else 1.
         task: Index (B,) of the task that was active in the first step.
         follows: (B, n), 1 for steps of the window, 0 for padding after the last step of the window.
     """
@@ -238,7 +238,7 @@ class HostReplay:
 
         Args:
             rows: Rows (n, R).
-            environments: The index (n,) of each row's environment. An environment may have only one of the rows.
+            environments: The index (n,) of each row's environment. Every environment has at most one row.
         """
         end = self._stored + len(rows)
         while len(self._following) < min(end, self._capacity):
