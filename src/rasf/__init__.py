@@ -1,10 +1,10 @@
 """Risk-aware transfer in reinforcement learning with successor features.
 
-A library of policies is trained once. It then acts for any new reward weights and any level of risk without
-retraining, and predicts the distribution of the return. In all docstrings of rasf, "the paper" is Gimelfarb, Barreto,
+A library of policies is trained once. Without retraining, the library then acts for new reward weights and any level of
+risk, and predicts the distribution of the return. In all docstrings of rasf, "the paper" is Gimelfarb, Barreto,
 Sanner and Lee, Risk-Aware Transfer in Reinforcement Learning using Successor Features, NeurIPS 2021.
 
-A public name is imported when it is first used, so that `import rasf` is quick.
+A public name is imported at its first use, so that `import rasf` is fast.
 """
 
 import ast
@@ -15,7 +15,7 @@ from pathlib import Path
 __version__ = "1.0.0rc2.dev0"
 
 _STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8"))
-_HOME = {  # the module of each public name; None if the name is itself a module
+_HOME = {  # the module that defines each public name; None if the name is a module
     alias.name: node.module and f"rasf.{node.module}"
     for node in _STUB.body
     if isinstance(node, ast.ImportFrom)
@@ -43,5 +43,5 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-if find_spec("gymnasium") is not None:  # a bare GPU machine may lack it; the rest of rasf works without
+if find_spec("gymnasium") is not None:  # all other parts of rasf work without Gymnasium
     import_module("rasf.envs.registration").register_environments()

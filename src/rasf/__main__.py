@@ -1,4 +1,4 @@
-"""`python -m rasf`, the same as the command `rasf`."""
+"""The module for `python -m rasf`, which does the same as the command `rasf`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C while rasf is imported ends the process without a traceback."""
+    """Run the command line. Ctrl-C during the import of rasf ends the process without a traceback."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from rasf.cli.main import main as run
@@ -14,5 +14,5 @@ def main() -> None:
     run()
 
 
-if __name__ == "__main__":  # false in the worker processes of a sweep, which import this file too
+if __name__ == "__main__":  # worker processes of a sweep import this file too, under another name
     main()

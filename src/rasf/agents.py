@@ -1,7 +1,7 @@
-"""The table of agents: name, learned return distribution, supported risks and constants of each.
+"""The table of agents: the name, learned return distribution, supported risks and constants of every agent.
 
-    sfql, rasfql                    tables: psi, and for rasfql its covariance
-    rasf-model                      tables: psi and its covariance, planned on a model of all experience
+    sfql, rasfql                    tables: psi (the mean of the feature return); for rasfql also the covariance Sigma
+    rasf-model                      tables: psi and Sigma, planned on a model of all experience
     prql, raprql, q-learning        tables of the scalar return: policy reuse (the first two) and plain Q-learning
     sfc51, rasfc51                  networks: a histogram for every feature
     sfdqn, sfdqn-residual           networks: psi; `sfdqn-residual` learns its covariance too, from residuals
@@ -9,8 +9,8 @@
     rasftd3                         the same for continuous actions: an actor for every policy; not in the paper
     c51, rac51, rac51-relabelled    one network with the task as an input: a histogram of the scalar return
 
-Agents with a `risk_aware_form` are risk-neutral, as in the paper, and refuse risks that are not neutral. Agents that
-learn only the scalar return make no library.
+Agents with a `risk_aware_form` are risk-neutral, as in the paper, and raise an error for risks that are not neutral.
+Agents that learn only the scalar return make no library.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from rasf.risk.names import is_neutral, risk_to_text
 
 
 class Family(StrEnum):
-    """How policies are stored."""
+    """The form in which policies are stored."""
 
     TABLES = "tables"
     NETWORKS = "networks"
 
 
 class LawKind(StrEnum):
-    """The kind of return distribution that an agent learns; the values are stored in files."""
+    """The kind of return distribution that an agent learns. Files store the values of this enumeration."""
 
-    TABLE = "table"  # tables of psi, and of Sigma if it is learned
-    HISTOGRAM = "histogram"  # probabilities on atoms, per feature
+    TABLE = "table"  # tables of psi, and of Sigma if the agent learns Sigma
+    HISTOGRAM = "histogram"  # probabilities on atoms, for each feature
     MEAN = "point"  # psi by a network
     MEAN_COVARIANCE = "residual"  # psi and Sigma by networks
-    MEAN_LOW_RANK = "log-moments"  # psi and Sigma by networks, Sigma as a diagonal and factors of low rank
-    REWARD = "reward"  # the scalar return, not its features; such an agent makes no library
+    MEAN_LOW_RANK = "log-moments"  # psi and Sigma by networks, Sigma as a diagonal plus a matrix of low rank
+    REWARD = "reward"  # the scalar return, without a library
 
 
 _RISKY = (MeanVariance, Entropic)
@@ -52,12 +52,12 @@ class AgentSpec:
     Attributes:
         name: The name, as for `rasf.learn`.
         title: The name as the paper writes it.
-        family: How its policies are stored.
-        law: The kind of return distribution that it learns.
-        risks: The classes of risks that it can be trained for.
-        risk_aware_form: If the agent is `neutral` (trained for the mean only), the name of the agent that is the same
-            but risk-aware.
-        constants: Settings that differ from the defaults of its family.
+        family: The form in which the agent's policies are stored.
+        law: The kind of return distribution that the agent learns.
+        risks: The classes of risks for which the agent can be trained. Default: `MeanVariance`.
+        risk_aware_form: For a `neutral` agent (trained for the mean only), the name of the corresponding risk-aware
+            agent. None for other agents.
+        constants: Settings that differ from the defaults of the family. Default: none.
         plans: Whether the agent keeps a model of all experience and plans on the model, for all risks at once.
         of_paper: Whether the defaults of the agent are those of the paper.
         continuous: Whether actions are vectors (a Box) instead of numbers (Discrete).
@@ -84,7 +84,7 @@ class AgentSpec:
 
     @property
     def steps_per_task(self) -> int:
-        """The default number of training steps per task; for agents of the paper, the number in the paper."""
+        """The default number of training steps per task. For agents of the paper, this is the number in the paper."""
         return {Family.TABLES: 20_000, Family.NETWORKS: 200_000}[self.family] if self.of_paper else 100_000
 
     def __str__(self) -> str:
@@ -121,7 +121,7 @@ AGENTS: dict[str, AgentSpec] = {
 
 
 def library_agent(name: str) -> AgentSpec:
-    """Return the agent with this name; refuse one that makes no library."""
+    """Return the agent with this name. Raise an error for an agent that makes no library."""
     spec = AGENTS.get(name) if isinstance(name, str) else None
     if spec is None or not spec.makes_library:
         known = ", ".join(each.name for each in AGENTS.values() if each.makes_library)
@@ -130,7 +130,7 @@ def library_agent(name: str) -> AgentSpec:
 
 
 def check_risks(spec: AgentSpec, risks: Sequence[Risk]) -> None:
-    """Refuse risks that an agent cannot be trained for, such as an averse risk for a risk-neutral agent."""
+    """Raise an error for a risk for which an agent cannot be trained, such as an averse risk for a neutral agent."""
     for risk in risks:
         if not isinstance(risk, Risk):
             raise ValueError(f"risk must be a rasf risk such as MeanVariance(-4.0), or several, got {risk!r}")
@@ -147,14 +147,14 @@ def check_risks(spec: AgentSpec, risks: Sequence[Risk]) -> None:
 def can_act(law: LawKind, risk: Risk, *, covariance: bool = True) -> bool:
     """Return whether policies with this kind of return distribution can act for a risk.
 
-    `covariance` is False if the policies are tables and no covariance was learned.
+    Give `covariance=False` if the policies are tables and no covariance was learned.
     """
     form = "independent" if law is LawKind.HISTOGRAM else "moments"
     return is_neutral(risk) or (covariance and law is not LawKind.MEAN and form in risk.supports)
 
 
 def check_acting(law: LawKind, risk: Risk, *, covariance: bool = True) -> None:
-    """Refuse a risk that policies with this kind of return distribution cannot act for."""
+    """Raise an error for a risk for which policies with this kind of return distribution cannot act."""
     if not isinstance(risk, Risk):
         raise ValueError(f"risk must be a rasf risk such as MeanVariance(-4.0), got {risk!r}")
     if can_act(law, risk, covariance=covariance):
@@ -167,5 +167,5 @@ def check_acting(law: LawKind, risk: Risk, *, covariance: bool = True) -> None:
 
 
 def acting_risk(risk: Risk) -> Risk:
-    """Return the risk to act for, given the risk of planning: `MeanVariance` in place of `NestedEntropic`."""
+    """Return the risk for acting, given the risk of planning. This is `MeanVariance` instead of `NestedEntropic`."""
     return MeanVariance(risk.beta) if isinstance(risk, NestedEntropic) else risk

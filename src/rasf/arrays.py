@@ -1,4 +1,4 @@
-"""Array type names for all of rasf, and the namespace lookup that lets one function serve numpy and jax."""
+"""Names of array types, and a function that selects numpy or jax, so that other functions work with both."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Array = Any  # an array of numpy or jax; the two have no common type
+Array = Any  # an array of numpy or jax, which have no common type
 Floats = npt.NDArray[np.float64]
 Floats32 = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.integer]
@@ -21,12 +21,12 @@ Whole = int | np.integer  # an integer in a compiled loop
 def array_namespace(*arrays: Array) -> ModuleType:
     """Return `jax.numpy` if any argument is a jax array or tracer, else `numpy`, without importing jax.
 
-    While another thread imports jax, `sys.modules` holds jax without its names. No argument can be a jax array then.
+    While another thread imports jax, `sys.modules` contains jax without its names. No argument is a jax array then.
     """
     jax_module = sys.modules.get("jax")
     kind = None if jax_module is None else getattr(jax_module, "Array", None)
     if kind is not None:
-        for array in arrays:  # a loop, because `any` takes twice as long, and every step calls this several times
+        for array in arrays:  # every step calls this function several times, and `any` takes twice as long
             if isinstance(array, kind):
                 import jax.numpy
 

@@ -1,4 +1,7 @@
-"""Checks of arguments: each error is one sentence with the argument, the accepted values and the given value."""
+"""Checks of arguments. Every error is one sentence with the argument, the accepted values and the given value.
+
+In all functions, `name` is the name of the argument in the error. A check raises a ValueError for other values.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,10 @@ import numpy.typing as npt
 
 from rasf.arrays import Floats, Numbers
 
-HEAVIEST = 1e15  # largest size of a weight: variances need the square, which is then finite in single precision
+HEAVIEST = 1e15  # largest size of a weight, so that its square, a factor of variances, is finite in single precision
 MOST_DECISIONS = 10**6  # a loop over this many decisions takes seconds
 MOST_NUMBERS = 2**30  # largest number of entries of a table: 8 GiB as float64
-LARGEST = 1e90  # largest size of features, weights, rewards and risk parameters; squares of returns are then finite
+LARGEST = 1e90  # largest size of features, weights, rewards and risk parameters, so that squared returns are finite
 
 
 def shown(value: object) -> str:
@@ -27,10 +30,10 @@ def is_whole(value: object) -> TypeGuard[int]:
 
 
 def whole(name: str, value: object, least: int = 1) -> int:
-    """Return an integer as a Python int; refuse values below `least`, and those that 64 bits cannot hold."""
+    """Return an integer as a Python int, if the value is at least `least` and below 2^63."""
     if not is_whole(value) or not least <= value < 2**63:
         raise ValueError(f"{name} must be a whole number of at least {least}, below 2^63, got {value!r}")
-    return int(value)  # JSON headers of files cannot hold numpy's integers
+    return int(value)  # JSON headers of files cannot contain numpy integers
 
 
 def number(name: str, value: object, low: float = -np.inf, high: float = np.inf) -> float:
@@ -62,7 +65,7 @@ def weights(name: str, given: npt.ArrayLike, d: int) -> Floats:
 
 
 def task_weights(name: str, given: npt.ArrayLike, d: int | None = None) -> Floats:
-    """Return the weights (n, d) of one or more tasks, each at most `HEAVIEST` in size."""
+    """Return the weights (n, d) of n >= 1 tasks, if no weight is larger than `HEAVIEST` in size."""
     size = "d" if d is None else d
     try:
         found = np.atleast_2d(np.array(given, np.float64))
@@ -70,13 +73,13 @@ def task_weights(name: str, given: npt.ArrayLike, d: int | None = None) -> Float
         raise ValueError(f"{name} must be weights of shape (n, {size}), got {shown(given)}") from None
     if found.ndim != 2 or not found.size or (d is not None and found.shape[1] != d):
         raise ValueError(f"{name} must be weights of shape (n, {size}), got shape {np.shape(given)}")
-    if not np.abs(found).max() <= HEAVIEST:  # `not <=` instead of `>`, to refuse nan too
+    if not np.abs(found).max() <= HEAVIEST:  # `not <=` instead of `>`, so that nan raises too
         raise ValueError(f"{name} must be finite weights between {-HEAVIEST:g} and {HEAVIEST:g}, got {shown(given)}")
     return found
 
 
 def bounds(name: str, given: npt.ArrayLike, d: int) -> Floats:
-    """Return finite bounds (d, 2), the lower below the upper."""
+    """Return finite bounds (d, 2), if every lower bound is below the upper bound."""
     found = floats(given)
     if found.shape != (d, 2) or not np.isfinite(found).all() or not (found[:, 0] < found[:, 1]).all():
         raise ValueError(f"{name} must be finite, of shape ({d}, 2), low below high, got {shown(given)}")
@@ -84,14 +87,14 @@ def bounds(name: str, given: npt.ArrayLike, d: int) -> Floats:
 
 
 def keywords(name: str, given: object) -> dict[str, object]:
-    """Return keyword arguments as a dict; {} for None."""
+    """Return keyword arguments as a dict, which is empty for None."""
     if given is not None and not (isinstance(given, Mapping) and all(isinstance(key, str) for key in given)):
         raise ValueError(f"{name} must be a dict of arguments by name, got {given!r:.60}")
     return dict(given or {})
 
 
 def one_of(name: str, value: object, accepted: Iterable[object]) -> None:
-    """Refuse a value that is not among the accepted ones."""
+    """Raise an error if a value is not among the accepted values."""
     known = list(accepted)
     try:
         found = value in known
@@ -102,12 +105,12 @@ def one_of(name: str, value: object, accepted: Iterable[object]) -> None:
 
 
 def numbers(name: str, given: object) -> Floats:
-    """Return an array of float64 of any shape, nan and infinities included; an array of float64 is not copied."""
+    """Return an array of float64 of any shape, perhaps with nan and infinities. An array of float64 is not copied."""
     return np.asarray(reals(name, given), np.float64)
 
 
 def reals(name: str, given: object) -> Numbers:
-    """Return an array of real numbers of any shape and dtype, nan and infinities included."""
+    """Return an array of real numbers of any shape and dtype, perhaps with nan and infinities."""
     try:
         found = np.asarray(given)
         if found.dtype.kind == "O":
@@ -120,7 +123,10 @@ def reals(name: str, given: object) -> Numbers:
 
 
 def decisions(name: str, value: object, numbers_each: int = 0) -> int:
-    """Return a number of decisions; refuse too many for a loop, or for a table with `numbers_each` numbers for each."""
+    """Return a number of decisions, if a loop over all decisions and a table with `numbers_each` numbers for each fit.
+
+    A loop may have `MOST_DECISIONS` decisions, and a table `MOST_NUMBERS` numbers.
+    """
     found = whole(name, value)
     if found > MOST_DECISIONS:
         raise ValueError(f"{name} must be at most {MOST_DECISIONS:,} decisions, got {value}")
@@ -129,7 +135,7 @@ def decisions(name: str, value: object, numbers_each: int = 0) -> int:
 
 
 def table(name: str, value: int, numbers_each: int) -> None:
-    """Refuse an argument whose table, of `value` times `numbers_each` numbers, takes more than 8 GiB."""
+    """Raise an error if a table of `value` times `numbers_each` numbers takes more than 8 GiB."""
     if value * numbers_each > MOST_NUMBERS:
         most = MOST_NUMBERS // numbers_each
         raise ValueError(f"{name} must be at most {most:,} here, so that tables stay within 8 GiB, got {value}")

@@ -1,13 +1,13 @@
-"""`compiled`: numba.njit with a disk cache that is correct after changes in other files, and with faster compiling.
+"""The decorator `compiled`: numba.njit with faster compiling, and a disk cache that is correct if other files change.
 
 Numba's own cache checks only the file of the compiled function. If this function calls a function of another file, and
-that file changes, the cached machine code is stale. Here the name of the cache folder holds a hash of all source files
-with compiled functions, of numba's version and of its optimisation level, so that a change in any of them starts a new
-cache.
+the other file changes, the cached machine code is stale. Here the name of the cache folder contains a hash of numba's
+version, of numba's optimisation level, and of all source files with compiled functions. So a change of the version, the
+level or a file starts a new cache.
 
-Numba gives every function a wrapper for calls from Python and one for calls by pointer. Because rasf's functions take
-many arrays, the two wrappers take two fifths of the compile time. Here each function is compiled once with the wrapper
-for Python, and once without wrappers, for calls from compiled code.
+Numba gives every function a wrapper for calls from Python and a wrapper for calls by pointer. Because rasf's functions
+take many arrays, the two wrappers take two fifths of the compile time. Here each function is compiled once with the
+wrapper for Python, and once without wrappers, for calls from compiled code.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 @functools.cache
 def cache_folder() -> str:
-    """Return the folder of the machine code: in the user's cache, or a temporary folder if the cache is read-only."""
+    """Return the folder for machine code: in the user's cache, or a temporary folder if the cache is read-only."""
     digest = hashlib.sha256(f"{numba.__version__} {int(numba.config.OPT)}".encode())
     folder = Path(__file__).parents[1]
     for source in sorted(folder.glob("rasf*/**/*.py")):
@@ -46,10 +46,10 @@ def cache_folder() -> str:
 
 
 def compiled(**options: object) -> Callable[[Function], Function]:
-    """Decorate a function with numba.njit, cached; `options` go to njit (parallel=True, inline="always", ...)."""
+    """Return a decorator that compiles a function by numba.njit with the given options, such as parallel=True."""
 
     def decorate(function: Function) -> Function:
-        # numba reads CACHE_DIR when its decorator runs; afterwards the old value is restored, for code outside rasf
+        # numba reads CACHE_DIR when its decorator runs; the old value is restored for code outside rasf
         before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, cache_folder()
         try:
             called: Function = numba.njit(cache=True, no_cfunc_wrapper=True, **options)(function)
@@ -66,12 +66,12 @@ def compiled(**options: object) -> Callable[[Function], Function]:
 
 
 def compiled_twice(function: Function) -> tuple[Function, Function]:
-    """Compile a function with loops over `numba.prange` twice: to run on one core, and to run on all cores."""
+    """Compile a function with loops over `numba.prange` twice, and return the versions for one core and all cores."""
     return compiled()(function), compiled(parallel=True)(_renamed(function, "parallel"))
 
 
 def _renamed(function: Function, kind: str) -> Function:
-    """Return a copy of a function under another name, so that both have their own files in the disk cache."""
+    """Return a copy of a function under another name, so that the two functions have separate files in the cache."""
     given = (function.__defaults__, function.__closure__)
     same = FunctionType(function.__code__, function.__globals__, f"{function.__name__}_{kind}", *given)
     same.__qualname__, same.__module__ = f"{function.__qualname__}_{kind}", function.__module__

@@ -1,4 +1,4 @@
-"""Figures of comparisons and calibrations; the only module of rasf that imports matplotlib."""
+"""Figures of comparisons and calibrations. This is the only module of rasf that imports matplotlib."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 BLUE, RED, GREEN, ORANGE, GREY = "#2b6cb0", "#c0392b", "#2e8b57", "#d98200", "#8a8f98"
 INK, PALE = "#22262b", "#eef0f3"
-MOST_PANELS = 12  # in the figure of a comparison
+MOST_PANELS = 12  # largest number of panels in the figure of a comparison
 _COLOURS = (BLUE, RED, GREEN, ORANGE, GREY)
-_BINS, _TALL = 40, 0.62  # bins of a histogram; its height as a share of a row
+_BINS, _TALL = 40, 0.62  # number of bins of a histogram; height of a histogram as a share of the row's height
 
 
 def figure(width: float, height: float, dpi: int = 160) -> Figure:
-    """Return an empty figure that needs no display."""
+    """Return an empty figure, `width` by `height` inches, that needs no display."""
     return Figure(figsize=(width, height), dpi=dpi, layout="constrained", facecolor="white")
 
 
@@ -38,7 +38,7 @@ def plain(axes: Axes) -> None:
 
 
 def save(drawn: Figure, path: Path) -> Path:
-    """Write a figure as PNG, whole or not at all, and return its path."""
+    """Write a figure as PNG, atomically, and return its path."""
     write_atomically(path, lambda partial: drawn.savefig(partial, dpi="figure", format="png"))
     return path
 
@@ -48,6 +48,11 @@ def comparison(compared: Sequence[Comparison], discounted: bool, source: str) ->
 
     There is one panel for each weighting, with one row for each risk: histogram, mean (dot) and CVaR (triangle). Bars
     are 95 % intervals.
+
+    Args:
+        compared: One comparison for each panel.
+        discounted: Whether discounted returns are drawn instead of undiscounted returns.
+        source: The origin of the data, which is printed below the figure.
     """
     from rasf.library.evaluation import WORST
 
@@ -71,6 +76,10 @@ def reliability(found: Calibration, source: str) -> Figure:
 
     There is one panel for each quantity. On the grey line, the predicted and the realised value are equal. The dash
     above or below the marker of a query is the bound for this query.
+
+    Args:
+        found: The calibration.
+        source: The origin of the data, which is printed below the figure.
     """
     names, groups = found.quantities, found.groups()
     columns = min(3, len(names))
@@ -126,7 +135,7 @@ def _panel(axes: Axes, compared: Comparison, measure: str) -> None:
 
 
 def _histogram(axes: Axes, returns: Floats, span: tuple[float, float], base: float, colour: str) -> None:
-    """Draw a bar for each distinct value if there are few, else a histogram over the range of all rows."""
+    """Draw one bar for each distinct return if there are at most 20, else a histogram over the range of all rows."""
     low, high = span
     values, counts = np.unique(returns, return_counts=True)
     if len(values) > _BINS // 2:

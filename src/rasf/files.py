@@ -1,19 +1,20 @@
 """Atomic writing of files, and the container format of libraries, checkpoints and the results of runs.
 
-A file is written under a temporary name, synced and renamed, so that it is complete or absent. Symlinks are followed.
-Devices, pipes and open descriptors (`/dev/null`, `/dev/stdout`) are written to directly. A process holds a lock on its
-temporary file. If the process is killed, the lock ends, and the next write in the same folder removes the file.
+A file is written under a temporary name, synced and renamed, so that the file is complete or absent. Symlinks are
+followed. Character devices, pipes and open descriptors (`/dev/null`, `/dev/stdout`) are written to directly. A process
+holds a lock on its temporary file. If the process is killed, the lock ends, and the next write in the same folder
+removes the temporary file.
 
 A container holds named arrays and a JSON header in the safetensors layout. Checksums cover every byte of the file:
 
     8 bytes    length N of the head, little endian
     N bytes    {"__metadata__": {"format": "rasf", "version": "1", "sha256": D, "contents": C},
-                "psi": {"dtype": "F64", "shape": [..], "data_offsets": [begin, end]}, ..}   and then spaces,
+                "psi": {"dtype": "F64", "shape": [..], "data_offsets": [begin, end]}, ..}   followed by spaces,
                 so that 8 + N is a multiple of 64
-    the rest   the arrays, one after the other, widest type first, so that each is aligned
+    arrays     the arrays, one after the other, with the widest type first, so that every array is aligned
 
 C is JSON text: {"checksums": {name: SHA-256 of the array's bytes}, "header": the caller's header}. D is the SHA-256 of
-the length and the head, computed with zeros in the place of D. The head holds the checksums of the arrays, so D
+the length and the head, computed with zeros instead of D. The head contains the checksums of the arrays, so D
 identifies the whole file. Checksums detect accidental damage, not forgery: an edited file may have new checksums, so
 callers validate the contents. The safetensors package reads the arrays. The head is written here, because safetensors
 writes metadata in no fixed order, and equal contents should give equal bytes.
@@ -45,7 +46,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-HEAD_LIMIT = 8 << 20  # bytes; parsing takes thirty times as much memory, and a hostile file must not exhaust it
+HEAD_LIMIT = 8 << 20  # bytes; parsing takes thirty times this memory, which a hostile file must not exhaust
 _VERSION = 1
 _CODES = {
     np.dtype(name): code
@@ -54,14 +55,14 @@ _CODES = {
         "F32": "<f4", "I64": "<i8", "U64": "<u8", "F64": "<f8",
     }.items()
 }  # fmt: skip
-# files of all formats, also of future ones, begin like this, up to the version
+# files of all present and future formats begin with these fields, up to the version
 _START = re.compile(rb'.{8}\{"__metadata__":\{"format":"rasf","version":"([1-9][0-9]{0,8})",', re.DOTALL)
 _DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 _ZEROS = b"0" * 64
 _NPY_HEADS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _HOST = re.sub(r"[^A-Za-z0-9]", "", socket.gethostname())[:40]
 _PARTIAL = re.compile(r"\.rasf-([A-Za-z0-9]*)-[0-9]+-[0-9a-f]{16}\.partial")  # host, process, random
-_STALE_S = 24 * 3600.0  # age in seconds at which a temporary file is stale, if it is unknown whether it is locked
+_STALE_S = 24 * 3600.0  # age in seconds at which a temporary file is stale, if the state of its lock is unknown
 _UNWRITABLE = {stat.S_IFDIR: "directory", stat.S_IFBLK: "block device", stat.S_IFSOCK: "socket"}
 
 Arrays = dict[str, np.ndarray]
@@ -69,7 +70,7 @@ Header = dict[str, Any]
 
 
 def as_path(path: object) -> Path:
-    """Return text or a path object as a `Path`; refuse an empty path, or characters that no path can have."""
+    """Return text or a path object as a `Path`. Raise an error if no file can have this path."""
     try:
         text = os.fspath(path)  # type: ignore[call-overload]
         if isinstance(text, str) and text and b"\0" not in os.fsencode(text):
@@ -82,8 +83,8 @@ def as_path(path: object) -> Path:
 def is_stream(path: Path, name: str = "path") -> bool:
     """Return whether `path` is written to directly: a character device, a pipe, or a descriptor such as /dev/stdout.
 
-    A regular file or a path that does not exist gives False. A folder, a block device or a socket is refused. `name` is
-    the name of the argument in the error.
+    A regular file or a path that does not exist gives False. A folder, a block device or a socket raises an error, in
+    which `name` is the name of the argument.
     """
     try:
         mode = os.stat(path).st_mode
@@ -97,7 +98,7 @@ def is_stream(path: Path, name: str = "path") -> bool:
 
 
 def _descriptor(path: Path) -> int | None:
-    """Return the open descriptor of this process that a path leads to, such as 1 for /dev/stdout, or None."""
+    """Return the open descriptor of this process to which a path leads, such as 1 for /dev/stdout, or None."""
     own = {os.path.realpath(folder) for folder in ("/dev/fd", "/proc/self/fd")}
     for _ in range(40):  # the system follows at most 40 links
         if path.name.isdecimal() and os.path.realpath(path.parent) in own:
@@ -109,14 +110,14 @@ def _descriptor(path: Path) -> int | None:
 
 
 def write_atomically(path: Path, write: Callable[[str], object]) -> None:
-    """Write a file, whole or not at all.
+    """Write a file. If writing fails, an existing file is unchanged.
 
-    Symlinks are followed, and missing folders are made. An existing file keeps its mode, and afterwards belongs to the
-    user of this process. An OSError names `path`, not the temporary file.
+    Symlinks are followed, and missing folders are made. An existing file keeps its mode, and then belongs to the user
+    of this process. The text of an OSError contains `path`, not the name of the temporary file.
 
     Args:
         path: The file.
-        write: A function that fills the temporary file whose name is its argument.
+        write: A function from the name of the temporary file, which writes the contents to this file.
     """
     try:
         if is_stream(path):
@@ -130,10 +131,10 @@ def write_atomically(path: Path, write: Callable[[str], object]) -> None:
 
 def _write_stream(path: Path, write: Callable[[str], object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        whole, number = os.path.join(folder, "whole"), _descriptor(path)  # `write` may seek, which a stream cannot
+        whole, number = os.path.join(folder, "whole"), _descriptor(path)  # not a stream, because `write` may seek
         write(whole)
-        if number is not None:  # flushed, so that text printed earlier comes first
-            with suppress(AttributeError, ValueError):  # no standard output, or a closed one
+        if number is not None:  # flush, so that earlier printed text is written first
+            with suppress(AttributeError, ValueError):  # standard output is missing or closed
                 sys.stdout.flush()
         with open(whole, "rb") as source, open(path if number is None else os.dup(number), "wb") as stream:
             shutil.copyfileobj(source, stream)
@@ -154,13 +155,13 @@ def _write_file(path: Path, write: Callable[[str], object]) -> None:
 
 @contextmanager
 def _temporary_file(folder: Path, mode: int) -> Iterator[str]:
-    """Yield a temporary file that is locked until it is renamed or removed; `mode` is subject to the umask."""
+    """Yield the name of a temporary file that is locked until it is renamed or removed. The umask applies to `mode`."""
     while True:
         partial = str(folder / f".rasf-{_HOST}-{os.getpid()}-{os.urandom(8).hex()}.partial")
         handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
         if fcntl is None:
             break
-        with suppress(OSError):  # a file system without locks: `remove_stale` uses the age of files there
+        with suppress(OSError):  # on a file system without locks, `remove_stale` uses the age of files
             fcntl.flock(handle, fcntl.LOCK_EX)
         if os.fstat(handle).st_nlink:
             break
@@ -170,7 +171,7 @@ def _temporary_file(folder: Path, mode: int) -> Iterator[str]:
     try:
         yield partial
     finally:
-        with suppress(FileNotFoundError):  # renamed, or removed by its writer
+        with suppress(FileNotFoundError):  # the file was renamed or removed
             os.unlink(partial)
         if fcntl is not None:
             os.close(handle)
@@ -183,25 +184,25 @@ def is_partial(name: str) -> bool:
 
 def remove_stale(folder: Path) -> None:
     """Remove the temporary files that killed writers left in a folder (not in its subfolders)."""
-    with suppress(OSError), os.scandir(folder) as entries:  # a folder may be writable and not readable
+    with suppress(OSError), os.scandir(folder) as entries:  # a writable folder may be unreadable
         for path, host in [(each.path, match[1]) for each in entries if (match := _PARTIAL.fullmatch(each.name))]:
-            # removed under a lock: a process that has just made the file waits for the lock, then sees that it is gone
+            # hold the lock: a process that has just made the file waits, finds the file removed, and makes another file
             with suppress(OSError), _lock_of(path) as held:
-                # a network file system may not show the locks of other hosts
+                # a network file system may hide the locks of other hosts
                 unknown = held is None or host != _HOST
                 if not held and (not unknown or time.time() - os.stat(path).st_mtime > _STALE_S):
                     os.unlink(path)
 
 
 def is_locked(path: Path) -> bool | None:
-    """Return whether a process holds a lock on an existing file; None if locks are not supported."""
+    """Return whether a process holds a lock on an existing file, or None if locks are not supported."""
     with _lock_of(path) as held:
         return held
 
 
 @contextmanager
 def _lock_of(path: str | Path) -> Iterator[bool | None]:
-    """Yield whether a file is locked, or None if unknown; if it is not, no process can lock it in the `with` block."""
+    """Yield whether a file is locked, or None if unknown. A file without lock stays unlocked in the `with` block."""
     if fcntl is None:
         yield None
         return
@@ -220,26 +221,26 @@ def _lock_of(path: str | Path) -> Iterator[bool | None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file."""
+    """Write a text file atomically, in UTF-8."""
     write_atomically(path, lambda partial: Path(partial).write_text(text, encoding="utf-8"))
 
 
 def user_cache() -> Path:
-    """Return rasf's folder in the user's cache, for files that can be made again."""
+    """Return the folder of rasf in the user's cache, for files that can be made again."""
     try:
         from platformdirs import user_cache_path
-    except ModuleNotFoundError:  # a bare GPU machine may lack it
+    except ModuleNotFoundError:  # optional on a machine for training
         return Path(tempfile.gettempdir()) / "rasf"
     return user_cache_path("rasf", appauthor=False)
 
 
 def save_file(path: str | os.PathLike[str], header: Header, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a container, whole or not at all.
+    """Write a container atomically.
 
     Args:
         path: The file.
-        header: Plain JSON with finite numbers.
-        arrays: Arrays of booleans, integers or floats by name.
+        header: A dict that JSON can represent, with finite numbers.
+        arrays: Arrays of booleans, integers or floats, by name.
 
     Raises:
         ValueError: An argument cannot be stored.
@@ -270,7 +271,12 @@ def save_file(path: str | os.PathLike[str], header: Header, arrays: Mapping[str,
 
 
 def load_file(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
-    """Return header and arrays of a file that `save_file` wrote; the error for any other file gives the reason."""
+    """Return the header and the arrays of a file that `save_file` wrote.
+
+    Raises:
+        FileNotFoundError: The file does not exist.
+        ValueError: The file has another format, or is damaged.
+    """
     from safetensors import SafetensorError, safe_open
 
     path = as_path(path)
@@ -285,7 +291,7 @@ def load_file(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
             case _:
                 raise _Refused("is damaged: its head is not one that rasf writes")
         if checksums.keys() != arrays.keys():
-            raise _Refused("is damaged: its head must have a checksum for each of its arrays, and no others")
+            raise _Refused("is damaged: its head must have exactly one checksum for each of its arrays")
         for name, array in arrays.items():
             if _digest(_bytes_of(array)) != checksums[name]:
                 raise _Refused(f"is damaged: its array {name!r} does not match its checksum")
@@ -302,10 +308,16 @@ def load_file(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
 
 
 def npy_memory(file: IO[bytes], size: int) -> int:
-    """Return the bytes that the array of an .npy stream takes in memory, counted as at least 8 per entry.
+    """Return the bytes that the array of an .npy stream takes in memory, with at least 8 bytes per entry.
 
-    Only the head of the stream is read. The stream must be at its beginning and have `size` bytes. An array of objects
-    is refused, and so is a stream whose length contradicts its head.
+    Only the head of the stream is read.
+
+    Args:
+        file: The stream, at its beginning.
+        size: The number of bytes of the stream.
+
+    Raises:
+        ValueError: The array contains objects, or the head of the stream does not fit its size.
     """
     version = np.lib.format.read_magic(file)
     if version not in _NPY_HEADS:
@@ -320,11 +332,11 @@ def npy_memory(file: IO[bytes], size: int) -> int:
 
 
 class _Refused(Exception):
-    """The reason why a file is refused, as the end of a sentence that begins with the file's path."""
+    """The reason why a file cannot be read, as the end of a sentence that begins with the file's path."""
 
 
 def _plain(name: object, array: object) -> np.ndarray:
-    """Return an array as it is stored: contiguous, little endian."""
+    """Return an array in the form in which it is stored: contiguous and little endian."""
     if not isinstance(name, str) or not 0 < len(name) <= 256 or name == "__metadata__" or not _is_text(name):
         raise ValueError(f"arrays must have names of 1 to 256 characters other than '__metadata__', got {name!r:.80}")
     if not isinstance(array, np.ndarray):
@@ -341,7 +353,7 @@ def _dump(value: object) -> str:
 
 
 def _parsed(text: str) -> Header:
-    """Parse a JSON object; refuse text that `_dump` would not write, such as repeated keys or infinite numbers."""
+    """Return a parsed JSON object. Raise an error for text that `_dump` does not write, such as repeated keys."""
     value = json.loads(text)
     if not isinstance(value, dict) or _dump(value) != text:
         raise ValueError("its header is not written as rasf writes it")
@@ -371,7 +383,7 @@ def _head(header: Header, arrays: Arrays) -> bytes:
 
 
 def _check_head(path: str | os.PathLike[str]) -> None:
-    """Refuse files of other programs, files of newer formats, and heads that do not match their checksum."""
+    """Raise `_Refused` for a file of another program or of a newer format, or a head that contradicts its checksum."""
     if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for ever
         raise _Refused("is not a file, so not a rasf library")
     with open(path, "rb") as file:

@@ -4,17 +4,19 @@ A limit L bounds the expected sum C of a feature: the best choice has the larges
 The *price* of the limit is the smallest penalty p >= 0 per unit of the feature at which the choice with the largest
 V - p C keeps the limit. For finitely many candidates the price is found exactly by a walk along the upper hull of the
 points (C, V), from the best value to the first point that keeps the limit. The slope of the last edge is the price.
-With several limits, the prices are computed in turn, each with the others fixed, until no price changes.
+With several limits, the prices are computed in turn, while the other prices are fixed, until no price changes.
 
 Within an episode a limit becomes a *budget*, the largest allowed expected cost of the remaining episode. Let C_i(s, a)
-be the expected cost of action a in state s, followed by policy i. The unused part of the budget is carried over to the
-next state:
+be the expected cost if action a is taken in state s and policy i acts from then on. If the action a of policy i is
+taken and s' is the next state, the unused part of the budget is carried over:
 
     budget' = C_i(s', pi_i(s')) + (budget - C_i(s, a)) / gamma
 
-so that policy i is always within the budget. A better choice is taken instead if it is within the budget too. With
-exact distributions the expected cost of the episode is then at most L. If choices are by the mean return, the mean
-return of the episode is at least the mean return predicted for the first choice (docs/theory.md).
+So policy i is always within the budget. Another action with a higher score is taken if its cost is within the budget
+too. With exact distributions the expected cost of the episode is then at most L. If choices are by the mean return, the
+mean return of the episode is at least the mean return predicted for the first choice (docs/theory.md).
+
+Shapes: d features, m limits, B choices (one for each observation), N candidates of a choice.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ import numpy as np
 from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import is_whole, number
 
-_TURNS = 30  # largest number of rounds in which the prices of several limits are computed in turn
+_TURNS = 30  # largest number of rounds, in each of which every price is computed once
 _ROUNDING = 1e-9
 
 
@@ -62,7 +64,7 @@ class Limit:
         return float(self.at_least if self.at_most is None else self.at_most)  # type: ignore[arg-type]
 
     def short(self) -> str:
-        """Return the limit as in the heading of a table, such as "<= 0.05"."""
+        """Return the limit as text for the heading of a table, such as "<= 0.05"."""
         side = ">=" if self.at_most is None else "<="
         return f"{side} {self.bound:g}" + ("/episode" if self.per_episode else "")
 
@@ -72,7 +74,7 @@ class Limit:
 
 
 class Limits(NamedTuple):
-    """Checked limits on m of d features. A cost is sign times the expected sum of a feature, and at most `at_most`."""
+    """Checked limits on m of d features. `at_most` bounds costs. A cost is sign times the expected sum of a feature."""
 
     names: tuple[str, ...]
     features: Ints  # (m,)
@@ -85,14 +87,14 @@ class Limits(NamedTuple):
         return psi[..., self.features] * self.signs
 
     def prices_of(self, prices: Floats, d: int) -> Floats:
-        """Return the amounts (.., d) that prices (.., m) subtract from the weights."""
+        """Return the amounts (.., d) by which prices (.., m) reduce the weights of features."""
         taken = np.zeros((*prices.shape[:-1], d))
         for i, feature in enumerate(self.features):
             taken[..., feature] += prices[..., i] * self.signs[i]
         return taken
 
     def not_kept(self, costs: Floats) -> str:
-        """Return a sentence on the limits that costs (m,) break, or keep with too little certainty."""
+        """Return a sentence about the limits that costs (m,) exceed, or keep without a guarantee."""
         broken = []
         for name, limit, sign, cost, most in zip(self.names, self.given, self.signs, costs, self.at_most, strict=True):
             if cost > most + _ROUNDING * (1.0 + abs(most)):
@@ -109,7 +111,7 @@ def read_limits(
     """Return checked limits.
 
     Args:
-        given: The largest expected sum or a `Limit`, for each limited feature by name or index.
+        given: The largest expected sum or a `Limit` for each limited feature, by name or index.
         n_features: The number d of features.
         names: The names of the features, if they have any. Default: none.
     """
@@ -144,7 +146,7 @@ def feature_index(name: str, key: object, n_features: int, names: Sequence[str] 
 
 
 def repriced(w: Floats, prices: Mapping[str | int, float], names: Sequence[str] | None = None) -> Floats:
-    """Return the weights (d,) of a task in which some features cost more, without a check that they are finite.
+    """Return the weights (d,) of a task in which some features cost more. The result may be infinite.
 
     Args:
         w: The weights (d,).
@@ -164,20 +166,20 @@ def repriced(w: Floats, prices: Mapping[str | int, float], names: Sequence[str] 
 
 
 class Choices(NamedTuple):
-    """For B choices: the indices (B,) of the chosen candidates, and whether (B,) they keep the limits."""
+    """The indices (B,) of the chosen candidates, and whether the chosen candidates keep the limits (B,)."""
 
     chosen: Ints
     kept: Bools
 
 
 def best_within(values: Floats, costs: Floats, at_most: Floats) -> Choices:
-    """Return for each of B choices the best of N candidates that keep the limits, else the one that breaks them least.
+    """Choose the best of N candidates that keep the limits. If no candidate does, choose the smallest total excess.
 
     Ties in value go to the lower cost, then to the lower index. This is plain numpy, because most calls are for one
     observation, and a compiled loop would take seconds to compile at the first call.
 
     Args:
-        values: Values (B, N). Candidates with value -inf are excluded; if all are excluded, the first is chosen.
+        values: Values (B, N). Candidates with value -inf are excluded. If all are excluded, the first is chosen.
         costs: Costs (B, N, m). A cost of nan keeps no limit.
         at_most: Limits (B, m).
     """
@@ -193,9 +195,9 @@ def best_within(values: Floats, costs: Floats, at_most: Floats) -> Choices:
 def prices_within(values: Floats, costs: Floats, at_most: Floats) -> Floats:
     """Return the prices (B, m) of limits.
 
-    These are the smallest prices at which the candidate with the best net value keeps the limits. The net value is the
-    value minus prices . costs. Arguments are as for `best_within`. If no prices keep the limits, the prices are those
-    at which the best candidate breaks the limits least.
+    These are the smallest prices at which the candidate with the largest net value keeps the limits. The net value is
+    the value minus prices . costs. If no prices keep the limits, the prices are those at which the candidate with the
+    largest net value exceeds the limits least. Arguments are as for `best_within`.
     """
     B, _, m = costs.shape
     prices, moved = np.zeros((B, m)), _excess(values, costs, at_most).min(axis=1) < np.inf
@@ -213,7 +215,7 @@ def prices_within(values: Floats, costs: Floats, at_most: Floats) -> Floats:
 
 
 def _excess(values: Floats, costs: Floats, at_most: Floats) -> Floats:
-    """Return by how much candidates (B, N) break the limits in total; inf for excluded ones."""
+    """Return the sum of the excesses over all limits (B, N), which is inf for excluded candidates."""
     over = costs - (at_most + _ROUNDING * (1.0 + np.abs(at_most)))[:, None]
     broken = np.where(np.isnan(over), np.inf, np.maximum(over, 0.0)).sum(axis=-1)
     return np.where(values > -np.inf, broken, np.inf)
@@ -222,8 +224,8 @@ def _excess(values: Floats, costs: Floats, at_most: Floats) -> Floats:
 def _one_price(v: Floats, c: Floats, at_most: Floats) -> Floats:
     """Return the prices (B,) of one limit (B,), given values v and costs c (B, N).
 
-    The walk along the hull of the points (c, v) goes from the best value to the first point within the limit, or to the
-    least cost if no point is within the limit.
+    The walk along the hull of the points (c, v) goes from the best value to the first point within the limit. If no
+    point is within the limit, the walk goes to the lowest cost.
     """
     most = at_most + _ROUNDING * (1.0 + np.abs(at_most))
     v = np.where(np.isnan(c) | np.isnan(v), -np.inf, v)

@@ -1,15 +1,15 @@
 """Finite Markov decision processes with feature rewards.
 
-A task is a weight vector w (d,): r(s, a, s') = phi(s, a, s') . w. Tasks share dynamics and features, so one `FiniteMDP`
-serves all of them.
+A task is a weight vector w (d,) with the rewards r(s, a, s') = phi(s, a, s') . w. All tasks have the same dynamics and
+features, so one `FiniteMDP` is used for all tasks.
 
-There are S states, A actions, d features and n transitions. Transitions are stored like a compressed sparse matrix,
-with one row s A + a for each state and action:
+There are S states, A actions, d features and n transitions. Transitions are stored as a compressed sparse matrix. Row
+s A + a contains the transitions from state s with action a:
 
     indptr (S A + 1,)   successor (n,) int32   probability (n,)   phi (n, d)
 
-The same successor may appear several times within a row, with different features, as for a trap that fires or not. Rows
-of terminal states are empty: there is no reward after the end.
+A successor may appear several times within a row, with different features: for example, a trap may fire or not. Rows of
+terminal states are empty, because there is no reward after the end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Sparse: TypeAlias = sp.sparray | sp.spmatrix
 
 
 class FiniteMDP:
-    """Dynamics, features, terminal states and discount; validated at construction, read-only afterwards.
+    """Dynamics, features, terminal states and discount of a decision process. The arrays are checked and read-only.
 
     Args:
         P: Transition probabilities: dense (S, A, S), sparse (S A, S) with row s A + a, or a list of A sparse (S, S)
@@ -87,7 +87,7 @@ class FiniteMDP:
         if len(wrong):
             s, a = wrong[0]
             raise ValueError(f"P must sum to 1 over s' for every s and a; at s={s}, a={a} it sums to {sums[s, a]:.12g}")
-        # copies, so that the caller's arrays stay writable
+        # copy, so that the caller's arrays stay writable
         self.successor = np.array(successor, np.int32)
         self.probability = np.array(probability, np.float64)
         self.phi = np.array(features, np.float64, order="C")
@@ -103,7 +103,7 @@ class FiniteMDP:
         terminal: npt.ArrayLike = (),
         gamma: float = 1.0,
     ) -> FiniteMDP:
-        """Build an MDP from tuples (s, a, s', p, phi); tuples with the same s, a, s' stay separate transitions.
+        """Return an MDP, given tuples (s, a, s', p, phi). Tuples with equal s, a and s' stay separate transitions.
 
         Args:
             transitions: Tuples of state, action, next state, probability and features (d,).
@@ -187,7 +187,7 @@ class FiniteMDP:
 
         Args:
             policy: Actions (S,). If `steps` is given, also (steps, S).
-            steps: The number of decisions. A policy (S,) is repeated for each of them. Default: none.
+            steps: The number of decisions. A policy (S,) is repeated for all decisions. Default: none.
 
         Returns:
             Actions (S,), or (steps, S) if `steps` is given.
@@ -207,10 +207,10 @@ class FiniteMDP:
         return actions
 
     def policies(self, given: object, steps: int | None = None) -> list[Ints]:
-        """Return source policies, at least one, each checked as by `policy`.
+        """Return a list of source policies, each checked by `policy`.
 
         Args:
-            given: A sequence of policies.
+            given: A sequence of at least one policy.
             steps: The number of decisions, as for `policy`. Default: none.
 
         Returns:
@@ -221,7 +221,7 @@ class FiniteMDP:
         return [self.policy(one, steps) for one in given]
 
     def state(self, name: str, given: object) -> int:
-        """Return the index of a state, checked.
+        """Return the index of a state as an int, after a check.
 
         Args:
             name: The name of the argument, for the error.
@@ -235,7 +235,7 @@ class FiniteMDP:
         return int(given)
 
     def under_policy(self, policy: Ints) -> tuple[Ints, Ints]:
-        """Return the Markov chain of a policy, as indices of the stored transitions that its actions can take.
+        """Return the Markov chain of a policy, as indices of the stored transitions of its actions.
 
         Args:
             policy: Actions (S,).
@@ -251,7 +251,7 @@ class FiniteMDP:
 
 
 def require_mdp(mdp: object) -> None:
-    """Refuse an argument that is not a `FiniteMDP`."""
+    """Raise an error if an argument is not a `FiniteMDP`."""
     if not isinstance(mdp, FiniteMDP):
         raise ValueError(f"mdp must be a FiniteMDP, got {type(mdp).__name__}")
 
@@ -277,7 +277,7 @@ def _dense(P: object) -> Floats:
 
 
 def _as_sparse(P: object) -> Sparse | None:
-    """Return sparse transitions as one matrix, with rows by state, then by action; None if they are dense."""
+    """Return sparse transitions as one matrix with row s A + a for state s and action a, or None if P is dense."""
     if not (isinstance(P, Sequence) and len(P) > 0 and all(sp.issparse(matrix) for matrix in P)):
         return P if sp.issparse(P) else None
     n_states = P[0].shape[0]

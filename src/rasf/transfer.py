@@ -3,19 +3,18 @@
     GPE   score_i(s, a) = risk[Psi^i(s, a) . w],  from psi and Sigma: mean psi . w, variance w' Sigma w
     GPI   pi(s) in argmax_a max_i score_i(s, a)
 
-Ties go to the lowest index: `gpi` takes the lowest of the best actions, then the lowest of the policies that are best
-at this action. A tabular learner follows Algorithm 1 of the paper, which selects the source policy first and then its
-action (`rasf.tabular.scores`). The two rules differ only if the best scores of different actions are equal. Compiled
-kernels (`rasf.tabular`, `rasf.planning`) read one score after the other and choose by `preferred`; tests compare them
-with `gpi`.
+Psi^i(s, a) is the random feature return of source policy i, with mean psi and covariance Sigma. Ties go to the lowest
+index: `gpi` takes the first of the best actions, then the first of the policies with the best score for this action. A
+tabular learner follows Algorithm 1 of the paper, which selects the source policy first and then the best action of this
+policy (`rasf.tabular.scores`). The two rules differ only if the best scores of different actions are equal. Compiled
+kernels (`rasf.tabular`, `rasf.planning`) read one score after the other and choose by `preferred`.
 
-The risk-neutral case is beta = 0 of the same code. For discounted returns, GPI is guaranteed to be at least as good as
-its sources only if scores depend on the discount so far, z = gamma^t: risk beta becomes beta z (`risk.at_discount`).
-The moments of stationary sources stay the same, because their return distributions do not depend on z. Arrays may be
-numpy or jax.
+The risk-neutral case is beta = 0. For discounted returns, GPI is guaranteed to be at least as good as the source
+policies only if the score of decision t is for the risk beta z, where z = gamma^t (`risk.at_discount`). The moments of
+stationary source policies do not depend on z. Arrays may be numpy or jax.
 
 Learned Sigma is stored packed, (.., m): its diagonal (m = d), or its upper triangle row by row (m = d (d + 1) / 2).
-`packed_indices` and `packed_weights` define this layout.
+`packed_indices` and `packed_weights` define this layout. K is the number of policies, S of states and A of actions.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from rasf.risk.base import Risk
 
 
 class Choice(NamedTuple):
-    """A GPI policy: the action and the selected source policy of every state."""
+    """A GPI policy: the action and the selected source policy for every state."""
 
     policy: Array
     source: Array
@@ -78,16 +77,16 @@ def gpe(psi: Array, Sigma: Array, w: Array, risk: Risk) -> Array:
 
 
 def gpi(scores: Array) -> Choice:
-    """Choose actions by generalised policy improvement; ties go to the lowest index.
+    """Return the choices of generalised policy improvement. Ties go to the lowest index.
 
     Args:
-        scores: Scores (K, .., A) of K policies. An action with score -inf is chosen only if there is no other.
+        scores: Scores (K, .., A) of K policies. An action with score -inf is chosen only if all scores are -inf.
 
     Returns:
         The actions (..) and the selected source policies (..).
 
     Raises:
-        ValueError: Scores have another shape, are empty, or are nan (not checked in jax arrays).
+        ValueError: Scores have another shape or are empty, or a score is nan (not checked in jax arrays).
     """
     xp = array_namespace(scores)
     scores = reals("scores", scores) if xp is np else scores
@@ -109,12 +108,12 @@ def gpi_actions(scores: Array) -> Array:
 
 @compiled(_nrt=False, forceinline=True)
 def preferred(score: float, index: Whole, best: float, chosen: Whole) -> bool:
-    """Return whether a score replaces the best one so far: if it is larger, or equal with a lower index."""
+    """Return whether a score replaces the best score so far: it is larger, or equal with a lower index."""
     return bool(score > best or (score == best and index < chosen))
 
 
 def _moderate(name: str, given: Array) -> Array:
-    """Return a numpy array; refuse numbers that are not finite, or so large that products may overflow."""
+    """Return a numpy array. Raise an error if a number is not finite, or so large that products may overflow."""
     found = reals(name, given)
     if not float(np.abs(found).max(initial=0)) <= LARGEST:
         raise ValueError(f"{name} must be finite and at most {LARGEST:g} in size, got {shown(given)}")
@@ -123,7 +122,7 @@ def _moderate(name: str, given: Array) -> Array:
 
 @functools.cache
 def _layout(d: int, diagonal: bool) -> tuple[Ints, Ints, Floats]:
-    """Return row, column and multiplicity in w' Sigma w of each packed entry of Sigma, (m,); cached for speed."""
+    """Return the row, the column and the multiplicity in w' Sigma w of each packed entry of Sigma, (m,) each."""
     rows, columns = np.diag_indices(d) if diagonal else np.triu_indices(d)
     times = np.where(rows == columns, 1.0, 2.0)
     for shared in (rows, columns, times):
@@ -137,7 +136,7 @@ def packed_indices(d: int, *, diagonal: bool = False) -> tuple[Ints, Ints]:
 
 
 def packed_weights(w: Array, *, diagonal: bool = False) -> Array:
-    """Return coefficients c (.., m) with which w' Sigma w = c . packed Sigma, for weights w (.., d)."""
+    """Return coefficients c (.., m) such that w' Sigma w = c . packed Sigma, for weights w (.., d)."""
     rows, columns, times = _layout(w.shape[-1], diagonal)
     if w.ndim == 1:  # indexing without the ellipsis is much faster in numpy
         return times * w[rows] * w[columns]
@@ -154,23 +153,23 @@ def gpi_policy(
     gamma: float | None = None,
     steps: int | None = None,
 ) -> Choice:
-    """Return the GPI policy on a task from moments of source policies: GPE and GPI in one call.
+    """Return the GPI policy on a task, given the moments of source policies. This is GPE and GPI in one call.
 
     Args:
         psi: Means (K, S, A, d) of K policies.
         Sigma: Covariances (K, S, A, d, d).
         w: The weights (d,) of the task.
         risk: A risk that supports moments.
-        discount_aware: Score decision t with `risk.at_discount(gamma^t)`, as the theorem for discounted returns
-            requires. Default: False.
+        discount_aware: Whether decision t is scored with `risk.at_discount(gamma^t)`, as the theorem for discounted
+            returns requires. Default: False.
         gamma: Discount; needed only with `discount_aware`. Default: none.
         steps: The number of decisions; needed only with `discount_aware`. Default: none.
 
     Returns:
-        Actions and selected source policies, (S,) each, or (steps, S) with `discount_aware`.
+        Actions and selected source policies, each of shape (S,), or (steps, S) with `discount_aware`.
 
     Raises:
-        ValueError: As for `gpe`, or gamma or steps are missing or out of range.
+        ValueError: `gpe` raises an error, or gamma or steps are missing or out of range.
     """
     if not discount_aware:
         return gpi(gpe(psi, Sigma, w, risk))

@@ -1,4 +1,4 @@
-"""`World`: the interface of environments in jax, which are compiled into one program with the training loop."""
+"""The interface `World` of environments in jax, which are compiled into one program with the training loop."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ _NEEDED = (
 )  # fmt: skip
 
 
-State = TypeVar("State")  # of a world: an array, or a tuple of arrays
+State = TypeVar("State")  # the state of a world: an array, or a tuple of arrays
 Noise = TypeVar("Noise")  # the random part of a step: an array, or a tuple of arrays
 
 
 class World(Protocol[State, Noise]):
-    """An environment in pure jax functions; `rasf.envs.reacher.Reacher` is one.
+    """An environment in pure jax functions, such as `rasf.envs.reacher.Reacher`.
 
     A world is hashable, and its functions take states and random keys as arguments. The random part of a step is drawn
-    separately (`noise`), so that it can be drawn for many steps at once. An episode ends in a state for which
-    `terminated` is true, or it is truncated after `episode_length` steps.
+    by a separate function (`noise`), so that this part can be drawn for many steps in one call. An episode ends in a
+    state for which `terminated` is true, or is truncated after `episode_length` steps.
 
     If actions are vectors, `n_actions` is 0, and the attribute `action_size` is the number m of their entries, which
     are in [-1, 1]. A world may also have these attributes, which `rasf.learn` uses:
 
         feature_names       a name for each feature
-        signs               1 (more is better), -1 (a cost) or 0 for each feature, used when tasks are drawn
+        signs               1 (more is better), -1 (a cost) or 0 (either) for each feature, used when tasks are drawn
         events              indices of rare features that are never negative, such as failures
         failure_feature     index of the feature that counts failures
-        observation_bounds  lowest and highest (n, 2) of an observation
+        observation_bounds  lowest and highest value (n, 2) of each of the n numbers of an observation
         preferred_agent     the agent that `agent="auto"` chooses
         registered          the id and keyword arguments of the same environment in Gymnasium's registry
     """
@@ -44,7 +44,7 @@ class World(Protocol[State, Noise]):
     def observation_size(self) -> int: ...
 
     @property
-    def feature_bounds(self) -> Array: ...  # (d, 2), the lowest and highest features of a step
+    def feature_bounds(self) -> Array: ...  # (d, 2), the lowest and highest value of each feature in a step
 
     @property
     def episode_length(self) -> int: ...
@@ -80,7 +80,7 @@ class World(Protocol[State, Noise]):
         """
 
     def terminated(self, state: State) -> Array:
-        """Return whether the episode ends in a state; the time limit does not count.
+        """Return whether the episode ends in a state, apart from the time limit.
 
         Args:
             state: The state.
@@ -93,5 +93,5 @@ def action_size(world: World) -> int:
 
 
 def is_world(value: object) -> TypeGuard[World]:
-    """Return whether a value is an object, not a class, with all attributes of a world."""
+    """Return whether a value is an object (not a class) that has all attributes of a world."""
     return not isinstance(value, type) and all(hasattr(value, name) for name in _NEEDED)

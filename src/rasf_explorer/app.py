@@ -1,8 +1,8 @@
-"""The server of `rasf explore`: a local page, made with NiceGUI, served by uvicorn.
+"""The server of `rasf explore`: a local page that is made with NiceGUI and served by uvicorn.
 
 NiceGUI serves its own scripts and style sheets, so nothing is fetched from the internet. By default the server listens
-on a local address. If it listens on any other address, the page cannot open files by a path on the server's machine.
-Requests from pages of other origins are refused (`own_origin`).
+on a local address. On any other address, visitors cannot open files by a path on the server's machine. Requests from
+pages of other origins are refused (`own_origin`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def serve(
 
     Args:
         library: The library that the first view shows. None: the page has only the built-in views.
-        env: Id of the library's environment. Default: the id that the library names.
+        env: Id of the library's environment. Default: the id that the library stores.
         host: Address to listen on. Default: 127.0.0.1.
         port: Port to listen on; 0 takes a free port. Default: 8080.
         show: Whether to open the page in a browser. Default: True.
@@ -83,7 +83,7 @@ def serve(
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     def ended() -> None:
-        # otherwise running threads keep the process alive until their work is done
+        # stop running threads, which would keep the process alive until their work is done
         views.close()
         for shell in list(shells):
             shell.close()

@@ -21,7 +21,7 @@ def explore(
         typer.Option(metavar="MODULE:ID", help="Environment of FILE, if its module must be imported first."),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; other machines can connect if it is not local.")
+        str, typer.Option(help="Address to listen on; other machines can connect to an address that is not local.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8080,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
@@ -46,7 +46,7 @@ def explore(
     def ready(address: str) -> None:
         console.print(f"the explorer is at {address}; press Ctrl-C to stop it", highlight=False)
         if not is_local(host):
-            console.print("any machine that reaches this address can connect and use it", highlight=False)
+            console.print("any machine that reaches this address can use the explorer", highlight=False)
 
     library, env_id = None if file is None else load(file), None if env is None else import_environment(env)
     serve(library, env=env_id, host=host, port=port, show=browser, seed=seed, ready=ready)

@@ -1,12 +1,12 @@
-"""Calls that run in threads, so that the page never blocks. Two classes treat a call that is still running differently:
+"""Calls that run in threads, so that the page never blocks. Two classes differ in what a new call does:
 
-    CancelPrevious   a new call stops the running call and drops its result; used for rollouts and frontiers
-    Coalesce         the running call finishes and its result is shown; of the waiting calls only the newest runs. So
-                     the page keeps updating while a slider moves, and no queue grows
+    CancelPrevious   A new call stops the running call and drops its result. For rollouts and frontiers.
+    Coalesce         A new call waits until the running call is done, and replaces an older waiting call. So the page
+                     keeps updating while a slider moves, and no queue grows.
 
-Each object is used from one event loop. A call of `CancelPrevious` gets a function `stop`, which returns True once the
-result is no longer needed; the call may then raise `Stopped`. The method `run` returns None if the call was stopped or
-replaced, or failed. The error of a failed call becomes a sentence, which is given to `say`.
+Use each object from one event loop. A call of `CancelPrevious` gets a function `stop`, which returns True once the
+result is no longer needed. The call may then raise `Stopped`. The method `run` returns None if the call was stopped or
+replaced, or failed. If a call fails, `say` is called with the error as a sentence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def sentence_of(error: Exception) -> str:
-    """Return the message that the page shows for an error; unexpected errors are logged as well."""
+    """Return the message that the page shows for an error, and log an unexpected error."""
     if isinstance(error, ValueError | OSError):
         return " ".join(str(error).split())
     _LOG.error("the explorer met an error", exc_info=error)
@@ -45,7 +45,7 @@ async def _in_thread(say: Say, wanted: Stop, work: Callable[..., T], *args: obje
 
 
 class CancelPrevious:
-    """Run only the latest call; stop the previous call."""
+    """A runner of calls in which a new call stops the previous call."""
 
     def __init__(self, say: Say) -> None:
         self._say, self._stopped = say, threading.Event()
@@ -70,7 +70,7 @@ class CancelPrevious:
 
 
 class Coalesce:
-    """Run one call at a time; of the waiting calls keep only the newest."""
+    """A runner of one call at a time, which keeps only the newest waiting call."""
 
     def __init__(self, say: Say) -> None:
         self._say, self._turn, self._asked, self._open = say, asyncio.Lock(), 0, True
@@ -83,7 +83,7 @@ class Coalesce:
             *args: Arguments of the work.
 
         Returns:
-            The result, or None if a newer call replaced this call while it waited, or if it failed.
+            The result, or None if a newer call replaced this waiting call, or if this call failed.
         """
         self._asked += 1
         mine = self._asked
@@ -108,7 +108,7 @@ class Reports:
         self._last: tuple[object, ...] = ()
 
     def __call__(self, *args: object) -> None:
-        """Show a report soon, unless a newer one replaces it; may be called from any thread."""
+        """Show a report soon, unless a newer report replaces it. Any thread may call this method."""
         self._last = args
         if not self._waiting.is_set():
             self._waiting.set()

@@ -1,9 +1,9 @@
-"""ASGI middleware of the explorer: refuses requests of other origins, and adds security headers to every response.
+"""ASGI middleware of the explorer that refuses requests of other origins and adds security headers to responses.
 
-A page of another site can open a WebSocket to a server on this machine, or show the explorer in a frame and catch
-clicks. Browsers send the header `Origin` when they open a WebSocket. A request is refused if its origin is not the host
-in its header `Host`. The content security policy restricts scripts, connections and pictures to this server, and
-forbids frames. Inline scripts and `eval` are allowed, because NiceGUI needs them.
+Without this middleware, a page of another site could open a WebSocket to a server on this machine, or show the explorer
+in a frame and catch clicks. Browsers send the header `Origin` when they open a WebSocket. A request is refused if its
+origin is not the host in its header `Host`. The content security policy restricts scripts, connections and pictures to
+this server, and forbids frames. Inline scripts and `eval` are allowed, because NiceGUI needs them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HEADERS = {
 
 
 class OwnOriginMiddleware:
-    """Refuse requests and WebSockets of another origin with 403, and add `HEADERS` to every response."""
+    """Middleware that refuses requests and WebSockets of another origin with 403, and adds `HEADERS` to responses."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -48,7 +48,7 @@ class OwnOriginMiddleware:
             return
         asked = Headers(scope=scope)
         if "origin" in asked and not is_own(asked["origin"], asked.get("host", "")):
-            if scope["type"] == "websocket":  # if it is closed before it is accepted, the server responds with 403
+            if scope["type"] == "websocket":  # the server responds with 403 if a WebSocket is closed without accepting
                 await send({"type": "websocket.close", "code": 1008})
             else:
                 await PlainTextResponse("requests of another origin are refused", 403)(scope, receive, send)

@@ -1,10 +1,10 @@
-"""The settings of a visitor, and the link that stores them.
+"""The settings of a visitor's page, and the link that stores these settings.
 
     ?view=grid&w=-1.0,20.0,-20.0,0.0&risk=entropic:-0.1&seed=0&cell=20&layer=drivers
 
-A link restores a state exactly: numbers are written as Python's `repr` writes them. Links are untrusted text: a value
-that does not fit the scene is replaced by the scene's default, with a message. `rasf_explorer.scenes.scene` explains
-the words level and context.
+A link restores a state exactly, because numbers are written by Python's `repr`. Links are untrusted text: a value that
+does not fit the scene is replaced by the scene's default, with a message. The module `rasf_explorer.scenes.scene`
+explains the words level and context.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class State:
     rollout: int = 0  # the rollout that is played back
     step: int = 0  # the shown step of this rollout
     limit: float | None = None
-    static: bool = False  # whether the risk is that of the whole return, not of the remaining return
+    static: bool = False  # whether the risk is of the whole return, instead of the remaining return
 
     @property
     def ways(self) -> Ways:
         return Ways(self.limit, self.static)
 
     def to_query(self) -> str:
-        """Return the link's query; values that are not set are left out."""
+        """Return the query of the link, without values that are not set."""
         said = {
             "view": self.view,
             "w": ",".join(map(repr, self.w)),
@@ -77,13 +77,13 @@ def default_state(view: str, scene: Scene, seed: int = 0) -> State:
 
 
 def from_query(query: Mapping[str, str], view: str, scene: Scene, seed: int = 0) -> tuple[State, list[str]]:
-    """Read a link.
+    """Return the state that a link stores.
 
     Args:
         query: Values of the link's query, by name.
         view: Key of the view.
         scene: The scene of the view.
-        seed: Default seed. Default: 0.
+        seed: Seed for a link without a seed. Default: 0.
 
     Returns:
         The state, and a message for each value that was replaced by its default.
@@ -157,9 +157,9 @@ def from_query(query: Mapping[str, str], view: str, scene: Scene, seed: int = 0)
 
 
 def _range_of(scene: Scene) -> str:
-    """Describe which limits a link may set."""
+    """Return the limits that a link may set, in words."""
     slider = scene.limit
-    return "left out here" if slider is None else f"a number from {slider.low:g} to below {slider.high:g}"
+    return "left out in this view" if slider is None else f"a number from {slider.low:g} to below {slider.high:g}"
 
 
 def _numbers(text: str, count: int) -> tuple[float, ...]:

@@ -1,12 +1,12 @@
 """The views that all visitors share. A view makes its scene (the computations of one world, `rasf_explorer.scenes`)
-once, in the background, when it is first opened.
+once, in the background, when a visitor first opens the view.
 
-The function that makes a scene has two arguments: `tick`, which it calls with the share of the work done, and `stop`,
-which returns True once the view was cancelled. Visitors see the progress. Each visitor may cancel the work for all
-visitors, or start it again. An error is kept as one sentence.
+The function that makes a scene has two arguments. It calls `tick` with the share of the work done, and `stop` returns
+True once a visitor has cancelled the view. Visitors see the progress. Each visitor may cancel the work for all
+visitors, or start the work again. An error is stored as one sentence.
 
-Opened files become further views. Links name the key of a view. The key of a file's view contains a hash of the
-library's description. So a link never shows the numbers of another library, and a file opened twice is one view.
+Each opened file becomes another view. A link contains the key of its view. The key of a file's view contains a hash of
+the library's description. So a link never shows the numbers of another library, and a file opened twice is one view.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class View:
     """A view, whose scene is made in the background.
 
     Attributes:
-        scene: The scene; None until it is ready.
-        error: A sentence if the work was cancelled or failed; None otherwise.
+        scene: The scene; None until the scene is ready.
+        error: A sentence with the reason if the work was cancelled or failed; None otherwise.
         share: The share of the work done; None if unknown.
     """
 
@@ -47,7 +47,7 @@ class View:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Make the scene in a thread, unless it is ready or being made; try again after a cancellation or an error."""
+        """Make the scene in a thread, at the first call and after a cancellation or an error."""
         if self._thread is None or self.error is not None:
             self.error, self.share, self._stopped = None, None, threading.Event()
             stop = self._stopped.is_set
@@ -73,7 +73,7 @@ class View:
 
 
 class Views:
-    """All views by key. If any file was opened, the view of the first opened file comes first."""
+    """All views by key. If visitors have opened files, the view of the first of these files comes first."""
 
     def __init__(self, library: PolicyLibrary | None, seed: int, env: str | None = None) -> None:
         self._by_key: dict[str, View] = {}
@@ -97,12 +97,12 @@ class Views:
         Args:
             library: The library.
             name: Name of the file, for the provenance.
-            env: Id of the library's environment. Default: the id that the library names.
+            env: Id of the library's environment. Default: the id that the library stores.
 
         Returns:
             The view.
         """
-        # a hash of the description only, since the arrays may be gigabytes
+        # hash only the description, because the arrays may be gigabytes large
         key = _FILE + hashlib.sha256(json.dumps(library.describe(), sort_keys=True).encode()).hexdigest()[:8]
         if key not in self._by_key:
             short = (library.environment.id or "library").removeprefix("rasf/").removesuffix("-v0")
@@ -115,7 +115,7 @@ class Views:
         return self._by_key[key]
 
     def remove(self, view: View) -> None:
-        """Remove a view; a page that shows it keeps working."""
+        """Remove a view. Pages that show the view keep working."""
         view.stop()
         self._by_key = {key: kept for key, kept in self._by_key.items() if kept is not view}
 
@@ -135,11 +135,11 @@ def scene_of(library: PolicyLibrary, env: str | None = None) -> Scene:
 
     Args:
         library: The library.
-        env: Id of the environment to act in. Default: the id that the library names.
+        env: Id of the environment to act in. Default: the id that the library stores.
 
     Returns:
-        The scene made for the library's environment; the generic `LibraryScene` if there is no such scene, if the
-        library does not fit the environment, or if `env` is another environment.
+        The special scene of the library's environment. The generic `LibraryScene` if the environment has no special
+        scene, if the library does not fit the special scene, or if `env` is another environment.
     """
     from rasf_explorer.scenes.driving import ROADS, DrivingScene
     from rasf_explorer.scenes.library import LibraryScene
@@ -157,8 +157,8 @@ def scene_of(library: PolicyLibrary, env: str | None = None) -> Scene:
                 return ReacherScene(library)
             if environment.id in ROADS:
                 return DrivingScene(library)
-    except (ValueError, TypeError, AttributeError, LookupError):  # a file may hold settings that such a scene refuses
-        pass
+    except (ValueError, TypeError, AttributeError, LookupError):
+        pass  # the special scene may reject settings of a file
     return LibraryScene(library, env)
 
 

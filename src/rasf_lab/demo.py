@@ -1,4 +1,4 @@
-"""`rasf demo`: train a library in the four-room world, then act on 27 new tasks, risk-neutrally and risk-aware.
+"""`rasf demo`: train a library in the four-room world, then act on 27 new tasks, risk-neutral and risk-aware.
 
 The demo uses the public calls `rasf.learn` and `library.compare`. A wrapper of the environment counts visited cells.
 """
@@ -25,12 +25,12 @@ from rasf_lab.paper.four_room.measures import trap_cells
 WORLD = "rasf/FourRoom-v0"
 TASKS, STEPS, EPISODES = 32, 20_000, 20
 RISKS = {"risk-neutral": rasf.MeanVariance(0.0), "risk-aware": rasf.MeanVariance.from_paper(-2.0)}
-# weights: of three kinds of objects, 1 for the goal, -2 for a failure
+# weights of each task: -1, 0 or 1 for each of three kinds of objects, 1 for the goal, -2 for a failure
 NEW_TASKS = [[*rewards, 1.0, -2.0] for rewards in product((-1.0, 0.0, 1.0), repeat=3)]
 
 
 class OnNewTasks(NamedTuple):
-    """Results on the new tasks: returns, failures (27, episodes), and the share of episodes that visit each cell."""
+    """Results on the new tasks: returns and failures (27, episodes), and the share of episodes that visit each cell."""
 
     returns: Floats
     failures: Floats
@@ -38,7 +38,7 @@ class OnNewTasks(NamedTuple):
 
 
 class Footprints(gym.Wrapper[object, object, object, object]):
-    """The four-room world, which counts in `counts` (rows, columns) the episodes that visit each cell."""
+    """A wrapper of the four-room world that adds to `counts` (rows, columns) the episodes that visit each cell."""
 
     def __init__(self, counts: Floats) -> None:
         super().__init__(gym.make(WORLD))
@@ -58,12 +58,12 @@ class Footprints(gym.Wrapper[object, object, object, object]):
 
 
 def total_ticks() -> int:
-    """Return how often `run` calls `tick`."""
+    """Return the number of calls of `tick` in `run`."""
     return len(RISKS) * TASKS + len(NEW_TASKS)
 
 
 def run(seed: int, picture: Path, tick: Callable[[], None]) -> Group:
-    """Train, act on the new tasks, save the picture, and return the report.
+    """Train a library, act on the new tasks, save the picture, and return the report.
 
     Args:
         seed: seed of training and of the episodes.
@@ -73,7 +73,7 @@ def run(seed: int, picture: Path, tick: Callable[[], None]) -> Group:
     Raises:
         ValueError: `picture` is a folder.
     """
-    if picture.is_dir():  # refused before training
+    if picture.is_dir():  # raise the error before the training, which takes time
         raise ValueError(f"--out must name a picture file, got the folder {picture}")
     picture.parent.mkdir(parents=True, exist_ok=True)
     outcomes = train_and_meet(seed, tick)
@@ -112,11 +112,11 @@ def train_and_meet(seed: int, tick: Callable[[], None]) -> dict[str, OnNewTasks]
 def _draw(outcomes: dict[str, OnNewTasks], seed: int, picture: Path) -> None:
     drawn = drawing.figure(9, 5)
     for axes, (name, outcome) in zip(drawn.subplots(1, 2), outcomes.items(), strict=True):
-        visit_map(axes, 9 * outcome.visits)  # the shade is log10(1 + n), at most 1: n = 9 is darkest
+        visit_map(axes, 9 * outcome.visits)  # visit_map draws n as log10(1 + n): the darkest shade is n = 9
         axes.set_title(f"{name} transfer: fails in {outcome.failures.mean():.1%} of the episodes", fontsize=10)
     drawn.suptitle("Cells visited on 27 new tasks by the same library (red x: traps)", fontweight="bold")
     settings = f"{TASKS} training tasks, {EPISODES} episodes on each new task, seed {seed}"
-    drawn.supxlabel(f"darker: visited in more episodes; {settings}", fontsize=7)
+    drawn.supxlabel(f"a darker cell is visited in more episodes; {settings}", fontsize=7)
     drawing.save(drawn, picture)
 
 

@@ -4,32 +4,33 @@ The weights of a task are prices. Prices change often, so a policy is needed for
 
 **Inventory** (`rasf/Inventory-v0`): the stochastic inventory problem of Puterman, Markov Decision Processes (1994),
 section 3.2, with the numbers of the book: room for 3 units, and a demand of 0, 1 or 2 units a month with probabilities
-1/4, 1/2 and 1/4. An order arrives at once. The stock after the order is held for the month. Demand above the stock is
-lost.
+1/4, 1/2 and 1/4. An order arrives at once. Holding costs are paid for the stock after the order. Demand above the stock
+is lost.
 
     features    sold (units), ordered (units), orders (1 in a month with an order), held (units), failure (units of
                 lost demand)
-    w           8, -2, -4, -1, 0 in the book
+    weights     8, -2, -4, -1, 0 in the book
 
 **Machines** (`rasf/Machines-v0`): the maintenance problem of Hillier and Lieberman, Introduction to Operations
 Research, chapter on Markov decision processes, with the numbers of the book. A machine is as good as new, worn a
-little, worn much, or inoperable, and gets worse from week to week. It can be overhauled, after which it is worn a
-little, or replaced; both cost a week of its production. Here there are several machines, and one crew, which works on
-at most one machine a week. An inoperable machine loses production until it is replaced.
+little, worn much, or inoperable, and gets worse from week to week. An overhauled machine is worn a little, and a
+replaced machine is as good as new. An overhaul or a replacement costs a week of the machine's production. An inoperable
+machine loses production until it is replaced. Unlike in the book, there are several machines and one crew, which works
+on at most one machine a week.
 
     features    defects (1 or 3 thousand dollars of defective items a week), overhauls, replacements, lost weeks (of
                 production), and failure (a machine becomes inoperable)
-    w           -1, -2, -4, -2, 0 in the book (thousand dollars)
+    weights     -1, -2, -4, -2, 0 in the book (thousand dollars)
 
-**Power** (`rasf/Power-v0`): a unit of electricity is needed every hour. It comes from a contract at a fixed price, from
-the spot market, or from a battery. A second unit can be bought to charge the battery. The market has two regimes, calm
-and tense, and stays in a regime for ten hours on average. The mean spot price is the same in both regimes; its standard
+**Power** (`rasf/Power-v0`): a unit of electricity is needed every hour, from a contract at a fixed price, from the spot
+market, or from a battery. A second unit can be bought to charge the battery. The market has two regimes, calm and
+tense, and stays in a regime for ten hours on average. The mean spot price is the same in both regimes. Its standard
 deviation is five times as large in the tense regime. Spot prices are often modelled by regimes of different volatility
 (R. Weron, Modeling and Forecasting Electricity Loads and Prices, 2006). The numbers here are not from that book: the
-mean prices are equal so that only the variance distinguishes the regimes.
+mean prices are equal so that only the spread of the prices distinguishes the regimes.
 
     features    contract (units), spot (money paid on the spot market), wear (units drawn from the battery)
-    w           -0.9, -1, -0.05
+    weights     -0.9, -1, -0.05
 
 `inventory()`, `machines()` and `power()` return the exact models, so the optimum of every weighting can be computed.
 """
@@ -55,10 +56,10 @@ POWER_WEIGHTS = (-0.9, -1.0, -0.05)
 _DEMAND = (0.25, 0.5, 0.25)
 # for each wear (row), the probabilities of the wear a week later (column) without maintenance
 _WEAR = np.array([[0, 14, 1, 1], [0, 12, 2, 2], [0, 0, 8, 8], [0, 0, 0, 16]]) / 16
-_DEFECTS = (0.0, 1.0, 3.0, 0.0)  # for each wear, thousand dollars a week
+_DEFECTS = (0.0, 1.0, 3.0, 0.0)  # for each wear, thousand dollars of defective items a week
 _NEW, _WORN, _INOPERABLE = 0, 1, 3
 _LEAVE, _OVERHAUL, _REPLACE = 0, 1, 2
-_SPOT = (  # prices and their probabilities, in a calm and in a tense market; the mean is 0.8 in both
+_SPOT = (  # prices and their probabilities in a calm and in a tense market; the mean price is 0.8 in both regimes
     {0.6: 0.25, 0.8: 0.5, 1.0: 0.25},
     {0.2: 0.3, 0.5: 0.35, 1.2: 0.25, 2.65: 0.1},
 )
@@ -67,13 +68,13 @@ _CONTRACT, _FROM_SPOT, _BATTERY, _CONTRACT_TWICE, _SPOT_TWICE = range(5)
 
 
 def inventory(capacity: int = 3, demand: Sequence[float] = _DEMAND, gamma: float = 0.95) -> FiniteMDP:
-    """Return the model of the inventory. A state is the stock in units, an action the order in units.
+    """Return the model of the inventory. A state is the stock in units, and an action is the order in units.
 
     An order that exceeds the free room is reduced to the free room.
 
     Args:
         capacity: the largest stock. Default: 3.
-        demand: probabilities of a demand of 0, 1, .. units a month. Default: (1/4, 1/2, 1/4).
+        demand: the probabilities of a demand of 0, 1, .. units a month. Default: (1/4, 1/2, 1/4).
         gamma: the discount factor. Default: 0.95.
 
     Raises:
@@ -97,7 +98,7 @@ def inventory(capacity: int = 3, demand: Sequence[float] = _DEMAND, gamma: float
 
 
 def machines(count: int = 3, gamma: float = 0.95) -> FiniteMDP:
-    """Return the model of the machines. A state is the wear of every machine, as the digits of a number in base 4.
+    """Return the model of the machines. A state is a number in base 4, in which each digit is the wear of a machine.
 
     Action 0 leaves all machines alone. Action 1 + 2 i overhauls machine i, and action 2 + 2 i replaces machine i.
 
@@ -122,7 +123,7 @@ def machines(count: int = 3, gamma: float = 0.95) -> FiniteMDP:
 
 
 def _machine(wear: int, done: int) -> list[tuple[int, float, Floats]]:
-    """Return the possible outcomes of one machine's week: new wear, probability and features."""
+    """Return the possible outcomes of a week for one machine, each as (new wear, probability, features)."""
     if done == _REPLACE:
         return [(_NEW, 1.0, np.array([0.0, 0.0, 1.0, 1.0, 0.0]))]
     if done == _OVERHAUL and wear != _INOPERABLE:  # an inoperable machine can only be replaced
@@ -138,12 +139,12 @@ def _machine(wear: int, done: int) -> list[tuple[int, float, Floats]]:
 def power(capacity: int = 3, gamma: float = 0.95) -> FiniteMDP:
     """Return the model of the electricity purchase.
 
-    Actions 0, 1 and 2 get one unit: by contract, on the spot market, and from the battery. Actions 3 and 4 get two
-    units, by contract and on the spot market, and store one of them. With an empty battery action 2 buys by contract.
-    With a full battery actions 3 and 4 buy one unit only.
+    Action 0 buys one unit by contract, action 1 buys one unit on the spot market, and action 2 takes one unit from the
+    battery. Action 3 buys two units by contract, action 4 buys two units on the spot market, and both store one of the
+    two units. With an empty battery, action 2 buys by contract. With a full battery, actions 3 and 4 buy only one unit.
 
-    A state is the regime of the market, the units stored, and the spot price paid in the last step. This price has no
-    effect on later steps. It is part of the state so that phi is a function of the transition.
+    A state is the regime of the market, the number of stored units, and the spot price paid in the last step (0 if
+    none). This price has no effect on later steps. With this price in the state, phi is a function of the transition.
 
     Args:
         capacity: the units that the battery holds. Default: 3.

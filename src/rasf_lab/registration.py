@@ -6,7 +6,7 @@ from gymnasium.envs.registration import register
 
 
 def register_environments() -> None:
-    """Register our environments without Gymnasium's checker, which refuses vector rewards."""
+    """Register the environments without Gymnasium's checker, which rejects vector rewards."""
     for name, steps in (("Inventory", 36), ("Machines", 52), ("Power", 48)):
         env = f"rasf_lab.operations:{name}Env"
         register(f"rasf/{name}-v0", env, max_episode_steps=steps, disable_env_checker=True)

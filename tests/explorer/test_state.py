@@ -69,7 +69,7 @@ def test_limits_that_do_not_fit(query):
 
 def test_a_scene_without_limits_says_so():
     _, (complaint,) = read("limit=0.1")
-    assert "must be left out here" in complaint
+    assert "must be left out in this view" in complaint
 
 
 def test_what_does_not_fit_is_said_in_one_sentence_and_left_at_its_default(subtests):

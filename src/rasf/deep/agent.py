@@ -6,16 +6,20 @@ For each transition (s, a, phi, s') and each policy k (Algorithm 2 of the paper)
     Z_k(s, a)  <-  phi + gamma Z_k(s', a'_k)    evaluated by the target networks
 
 Z_k is the distribution of the feature return of policy k, and w_k are the weights of its task. With n-step returns, phi
-is the discounted sum over up to n steps, and s' is the state after these steps. The sum of policy k ends before an
-action whose score for policy k is lower than the best score by more than `_NEARLY` times the mean difference between
-the best and the worst action. Without this rule, Z_k would partly be the return of the behaviour policy.
+is the discounted sum over up to n steps, and s' is the state after these steps. The sum of policy k ends before the
+first action that is much worse for policy k than the best action. Much worse means that the score is lower than the
+best score by more than `_NEARLY` times the mean difference between the best and the worst score of a state. Without
+this rule, Z_k would partly be the return of the behaviour policy.
 
-The paper's agents differ in the kind of Z: histograms (SFC51, RaSFC51), the mean (SFDQN), mean and covariance (SFDQN
+The paper's agents differ in the kind of Z: histograms (SFC51, RaSFC51), the mean (SFDQN), or mean and covariance (SFDQN
 with residual covariance). beta = 0 is risk-neutral. All functions are pure and for a single seed; use `jax.vmap` for
 several seeds.
 
-With a `limit`, returns are those of an episode of this many steps. The time left is an input of the networks (`Clock`),
-and the remaining return after the last step is 0. Without a limit, returns are continuing.
+With a `limit`, an episode and its return end after this number of steps. The time left is an input of the networks
+(`Clock`), and the remaining return after the last step is 0. Without a limit, returns are continuing.
+
+Shapes: K policies, T tasks, d features, m numbers per observation, n inputs of the networks, A actions, B observations
+or windows of a batch. A network has H heads with M numbers each.
 """
 
 from __future__ import annotations
@@ -52,7 +56,7 @@ from rasf.deep.settings import HistogramSettings, MomentSettings, NetworkSetting
 from rasf.risk import MeanVariance, Risk
 from rasf.world import World
 
-_LAST_RATE = 0.02  # learning rate at the end of training, as a share of the initial one, if it decays
+_LAST_RATE = 0.02  # final learning rate as a share of the initial learning rate, with the setting `decay`
 _NEARLY = 0.2  # allowed loss of score, as a share of the mean difference between the best and the worst action
 
 
@@ -61,7 +65,7 @@ class Tasks(NamedTuple):
 
     Attributes:
         weights: Weights (T, d) of the tasks.
-        inputs: Inputs (T, c) that tell networks the task; c is 0 for networks that do not see the task.
+        inputs: Further inputs (T, c) of the networks, which encode the task; c is 0 for networks without such inputs.
     """
 
     weights: Array
@@ -69,7 +73,7 @@ class Tasks(NamedTuple):
 
     @classmethod
     def of(cls, weights: npt.ArrayLike) -> Tasks:
-        """Return tasks that are no inputs of the networks.
+        """Return tasks for networks without task inputs.
 
         Args:
             weights: Weights (T, d).
@@ -86,7 +90,7 @@ class Policies(NamedTuple):
 
 
 class Learner(NamedTuple):
-    """The state that updates change.
+    """The part of the training state that updates change.
 
     Attributes:
         online: The networks that are trained.
@@ -95,7 +99,7 @@ class Learner(NamedTuple):
         updates: The number of updates so far ().
         average: The networks' weights, averaged over the last updates; empty if the setting `average` is 0.
         chooser: The networks that choose a': the online networks at first, frozen networks at the end of training.
-            Empty if the setting `freeze` is 0, in which case the online networks always choose.
+            Empty if the setting `freeze` is 0; the online networks then choose a' throughout.
     """
 
     online: Networks
@@ -124,21 +128,21 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True)
 class Agent:
-    """Settings together with the sizes of a world; hashable, so that compiled code can depend on it.
+    """Settings together with the sizes of a world. The class is hashable, so that compiled code can depend on an agent.
 
     Attributes:
         settings: The settings.
-        law: The object that represents return distributions.
+        law: The object that defines how networks represent return distributions.
         policies: Number K of policies.
         inputs: Number of inputs of the networks.
         actions: Number of actions.
         active_features: The largest number of nonzero weights of a task. Scoring histograms needs this many heads.
         planned: Number of updates of the whole training. If it is 0, the settings `decay`, `exploration` and `freeze`
             have no effect. Default: 0.
-        risk: The class of the risks, called with a beta. Default: `MeanVariance`.
+        risk: A function from a beta to a risk, such as the class of the risk. Default: `MeanVariance`.
         optimiser: A function from the learning rate to an optimiser. Default: Adam.
-        activation: The activation of the hidden layers. The stepped driver acts in numpy and supports only tanh.
-            Default: tanh.
+        activation: The activation of the hidden layers. The stepped driver computes actions in numpy and supports only
+            tanh. Default: tanh.
         initialise: The function that returns initial networks. Default: `init_network`.
         limit: Number of steps after which an episode and its return end; 0 for continuing returns. Default: 0.
         neutral: Whether all policies learn risk-neutrally, so that bootstrapping needs only means. Default: False.
@@ -178,7 +182,7 @@ class Agent:
             observation_size: Size of an observation, without time inputs.
             n_actions: Number of actions.
             training: The training tasks.
-            atoms: Atoms (d, N) of histograms. Default: none.
+            atoms: The N atoms of each feature's histogram, (d, N); required for histograms. Default: none.
             policies: Number of policies. Default: one for each task.
             **more: Further fields of the agent.
 
@@ -209,7 +213,7 @@ class Agent:
 
     @classmethod
     def for_world(cls, settings: NetworkSettings, world: World, training: Tasks, **more: Any) -> Self:
-        """Return the agent for a world, which declares its sizes and the bounds of its features.
+        """Return the agent for a world, with the sizes and the bounds of features that the world declares.
 
         Args:
             settings: The settings.
@@ -223,7 +227,7 @@ class Agent:
         return cls.create(settings, world.observation_size, world.n_actions, training, atoms, **more)
 
     def for_weights(self, weights: npt.ArrayLike) -> Self:
-        """Return the agent with `active_features` for tasks with the weights (.., d)."""
+        """Return the agent with `active_features` set for tasks with the weights (.., d)."""
         return replace(self, active_features=max(1, int(np.count_nonzero(weights, axis=-1).max())))
 
     def sizes(self, observation_size: int, policies: int, features: int, seen: int) -> list[tuple[str, int, int]]:
@@ -233,7 +237,7 @@ class Agent:
             observation_size: Size of an observation, without time inputs.
             policies: Number of policies.
             features: Number of features.
-            seen: Number of inputs that tell networks the task.
+            seen: Number of inputs that encode the task.
         """
         return [
             ("inputs", self.inputs, observation_size + self.time_inputs),
@@ -245,10 +249,10 @@ class Agent:
         """Return the number of updates after a round of `steps` steps.
 
         Args:
-            steps: The number of environments, which take one step each in a round.
+            steps: The number of environments. Each environment takes one step in a round.
 
         Raises:
-            ValueError: The number of updates is not a whole number from 1 on.
+            ValueError: The number of updates is not a whole number of at least 1.
         """
         updates = self.settings.updates * steps
         if updates < 1 or updates != round(updates):
@@ -257,12 +261,12 @@ class Agent:
 
     @property
     def time_inputs(self) -> int:
-        """The number of inputs that tell the time left."""
+        """The number of inputs that encode the time left."""
         return TIME_INPUTS if self.limit else 0
 
     @property
     def clock(self) -> Clock | None:
-        """The encoding of the time left as inputs, None without a limit."""
+        """The encoding of the time left as inputs; None without a limit."""
         return Clock(self.limit, self.settings.gamma) if self.limit else None
 
     @property
@@ -281,9 +285,9 @@ class Agent:
         return optax.linear_schedule(rate, _LAST_RATE * rate, self.planned) if decays else rate
 
     def epsilon_at(self, step: Array) -> Array:
-        """Return the probability to explore when the environments have taken `step` steps together, in numpy or jax."""
+        """Return the probability of exploring after a total of `step` steps of all environments, in numpy or jax."""
         xp, chosen = array_namespace(step), self.settings
-        falling = chosen.exploration * self.planned / chosen.updates  # steps
+        falling = chosen.exploration * self.planned / chosen.updates  # number of steps
         if not falling:
             return xp.asarray(chosen.epsilon)
         return xp.maximum(chosen.epsilon, 1.0 - (1.0 - chosen.epsilon) * step / falling)
@@ -292,7 +296,7 @@ class Agent:
         """Return an estimate of the bytes for networks, optimiser, a batch's outputs and gradients, and the replay.
 
         Args:
-            transitions: Steps that the replay keeps.
+            transitions: Number of steps that the replay keeps.
             observation_size: Size of an observation.
             features: Number of features.
             item: Bytes of each number of an observation in the replay. Default: 4.
@@ -307,11 +311,11 @@ class Agent:
             stacks * sum((n + 1) * m for n, m in itertools.pairwise(sizes)) + self.policies * (sizes[-1] + 1) * columns
             for sizes, columns in parts
         )
-        # the online networks, their gradient, Adam's two moments, and the copies that settings ask for
+        # the online networks, their gradient, Adam's two moments, and the further copies that settings require
         copies = 4 + sum(map(bool, (chosen.target_period, chosen.average, chosen.freeze)))
         listed = self.inputs // chosen.objects if chosen.objects else 1
         outputs = 3.0 * chosen.batch * self.policies * sum(listed * sum(sizes) + columns for sizes, columns in parts)
-        if isinstance(chosen, HistogramSettings):  # the matrix of the projection, for every transition and feature
+        if isinstance(chosen, HistogramSettings):  # a projection matrix for every transition and feature
             outputs += 3.0 * chosen.batch * self.law.features * chosen.atoms**2
         row = 4.0 * row_size(observation_size, features, self.action_size) + 2.0 * (item - 4) * observation_size
         return 4.0 * (copies * numbers + outputs) + transitions * row
@@ -348,11 +352,11 @@ class Agent:
 
     @property
     def _freeze_after(self) -> int:
-        """The number of updates after which policies are frozen; 0 for never."""
+        """The number of updates after which policies are frozen; 0 if policies are never frozen."""
         return max(1, round((1 - self.settings.freeze) * self.planned)) if self.settings.freeze and self.planned else 0
 
     def acting(self, learner: Learner) -> Networks:
-        """Return the networks that act: the averaged networks if there are any, else the online networks."""
+        """Return the acting networks: averaged networks if the setting `average` is not 0, else the online networks."""
         return learner.average or learner.online
 
     def choose(self, networks: Any, chosen: Ints) -> Any:
@@ -360,7 +364,7 @@ class Agent:
         return tuple(choose_policies(one, chosen) for one in networks)
 
     def copy_target(self, learner: Learner) -> Learner:
-        """Return the learner with the online networks copied to the target networks, if there are any."""
+        """Return the learner after a copy of the online networks to the target networks, if `target_period` is set."""
         copied = jax.tree.map(jnp.copy, learner.online) if self.settings.target_period else ()
         return learner._replace(target=copied)
 
@@ -423,13 +427,13 @@ class Agent:
         Args:
             task_heads: The reduced networks of the task.
             obs: Observations (B, n).
-            task_input: The inputs (c,) that tell networks the task.
+            task_input: The inputs (c,) that encode the task.
             risk: The risk.
         """
         return self.law.scores(self._outputs(task_heads, self.see(obs, task_input)), task_heads, risk)
 
     def moments(self, task_heads: TaskHeads, obs: Array, task_input: Array) -> tuple[Array, Array]:
-        """Return mean and variance (K, B, A) of the return on a task; arguments as for `scores`."""
+        """Return the mean and the variance (K, B, A) of the return on a task. Arguments are as for `scores`."""
         return self.law.moments(self._outputs(task_heads, self.see(obs, task_input)), task_heads)
 
     def own_scores(self, networks: Networks, obs: Array, w: Array, risk: Risk | Array) -> Array:
@@ -437,7 +441,7 @@ class Agent:
 
         Args:
             networks: The networks.
-            obs: Inputs of the networks, (B, n), or (K, B, n) if each network has its own.
+            obs: Inputs of the networks, (B, n), or (K, B, n) if each network has separate inputs.
             w: The weights (K, d) of each policy's task.
             risk: The risk of all policies, or the beta (K,) of each.
         """
@@ -466,8 +470,8 @@ class Agent:
             learner: The state before the update.
             batch: B windows: transitions with the steps that follow them.
             tasks: The tasks of the stream.
-            by: The risk at which policy k learns for task k; or the task and the beta of each policy.
-            within: The range of features in single steps.
+            by: The risk of all policies, in which case policy k learns for task k. Or the task and beta of each policy.
+            within: The range of each feature over all steps so far.
             weight: The weight (B,) of each window's loss. Default: 1.
             spread: Typical standard deviations (d,) of the features' returns. Default: 1.
 
@@ -509,13 +513,13 @@ class Agent:
         return jax.tree.map(lambda mean, now: mean + share * (now - mean), learner.average, online)
 
     def with_spread(self, networks: Networks, spread: Array) -> Networks:
-        """Return networks whose covariance is that of the features, from networks that learned it relative to `spread`.
+        """Return networks with covariances in units of features, given networks with covariances in units of `spread`.
 
         Args:
             networks: The networks.
             spread: Typical standard deviations (d,) of the features' returns.
         """
-        if self.law.kind is not LawKind.MEAN_LOW_RANK:  # other kinds learn covariances in the features' units
+        if self.law.kind is not LawKind.MEAN_LOW_RANK:  # other kinds learn in units of features
             return networks
         return self.law.in_units(networks, jnp.ones_like(spread), spread)
 
@@ -541,7 +545,7 @@ class Agent:
         of_steps = scores.reshape(self.policies, size, n, -1)[:, :, :-1]
         taken = jnp.take_along_axis(of_steps, batch.action[None, :, 1:, None], axis=-1)[..., 0]
         best, worst = of_steps.max(axis=-1), of_steps.min(axis=-1)
-        # a mean over steps inside windows only, because steps beyond the end of a window are arbitrary rows
+        # the mean is over steps inside windows only, because rows after the end of a window are arbitrary
         decided = batch.follows[:, 1:] / jnp.maximum(jnp.sum(batch.follows[:, 1:]), 1.0)
         slack = _NEARLY * jnp.sum(decided * (best - worst), axis=(1, 2), keepdims=True)
         continues = jnp.cumprod((taken >= best - slack) * batch.follows[:, 1:], axis=-1)  # (K, B, n - 1)
@@ -561,15 +565,15 @@ class Agent:
         return jnp.full(x.shape[:-1], whole)
 
     def bootstrap_scores(self, networks: Networks, x: Array, w: Array, risk: Risk | Array) -> Array:
-        """Return the scores (K, B, A) by which policy k chooses a' at inputs x; arguments as for `own_scores`."""
+        """Return the scores (K, B, A) by which policies choose a' at inputs x. Arguments are as for `own_scores`."""
         return self.own_scores(networks, x, w, risk)
 
     def with_time(self, obs: Array, age: Array) -> Array:
-        """Return the inputs (.., n) of networks for observations (.., m) after `age` (..) steps, in numpy or jax."""
+        """Return the inputs (.., n) of networks for observations (.., m) after `age` (..) steps of their episodes."""
         return obs if self.clock is None else self.clock.beside(obs, age)
 
     def summed(self, power: int = 1) -> float:
-        """Return the sum of gamma^(power t) over the steps of an episode, or over all t if returns are continuing."""
+        """Return the sum of gamma^(power t) over the steps t of an episode, or over all t for continuing returns."""
         discount = self.settings.gamma**power
         if discount == 1:
             return float(self.limit)
@@ -580,21 +584,21 @@ class Agent:
         return jnp.broadcast_to(jnp.asarray(w), (self.policies, len(w)))
 
     def see(self, obs: Array, task_input: Array) -> Array:
-        """Return the inputs of the networks for observations (B, n); agents of `rasf_lab` append `task_input` (c,)."""
+        """Return the inputs of the networks for observations (B, n). Agents of `rasf_lab` append `task_input` (c,)."""
         return obs
 
     def _outputs(self, task_heads: TaskHeads, x: Array) -> Parts:
-        """Outputs (K, B, A, H, M) of every part."""
+        """Return the outputs (K, B, A, H, M) of every part at inputs x."""
         pairs = zip(task_heads.networks, self.law.task_shapes(task_heads), strict=True)
         found = tuple(read_heads(one.heads, encode(one, x, self.activation), shape) for one, shape in pairs)
         return self.at_time(found, x)
 
     def _outputs_of(self, networks: Networks, x: Array, action: Array) -> Parts:
-        """Outputs (K, B, H, M) of every part, of the actions (K, B)."""
+        """Return the outputs (K, B, H, M) of every part at inputs x, for the actions (K, B)."""
         pairs = zip(networks, self.law.shapes(), strict=True)
         found = tuple(read_action(one.heads, encode(one, x, self.activation), action, shape) for one, shape in pairs)
         return self.at_time(found, x)
 
     def at_time(self, outputs: Parts, x: Array) -> Parts:
-        """Return the outputs, adjusted to the time left, which is one of the inputs x."""
+        """Return the outputs, adjusted to the time left, which is encoded in the inputs x."""
         return outputs if self.clock is None else self.law.at_time(outputs, self.clock.share(x))

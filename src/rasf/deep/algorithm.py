@@ -1,24 +1,27 @@
-"""The training algorithm, in functions that its two drivers share: `fused` (one compiled scan) and `stepped` (Python).
+"""The training algorithm, as functions that two drivers use: `fused` (one compiled scan) and `stepped` (Python).
 
-A round is one step of each of n environments. It consists of
+A round is one step of each of n environments. A round consists of three parts (`updates`, `target_period` and `warmup`
+are settings):
 
-    act       in each environment, epsilon-greedy GPI over all policies for the active task of the environment
-    store     the steps are added to the replay, and the range of the features seen so far is extended
-    learn     `updates` updates per step, on sampled windows of consecutive steps (`replay.Windows`); the online
-              networks are copied to the target networks every `target_period` updates
+    act       choose actions by epsilon-greedy GPI over all policies, for the active task of each environment
+    store     add the steps to the replay, and extend the range of the features observed so far
+    learn     do `updates` updates per step on sampled windows of consecutive steps (`replay.Windows`); copy the online
+              networks to the target networks every `target_period` updates
 
-The first `warmup` steps are random, without updates. After this warm-up, the scales of inputs and features are
-fixed: inputs are standardised by their mean and standard deviation in the warm-up, and features are divided by the size
-of their returns, because networks learn best from numbers of size about 1.
+In the first `warmup` steps, actions are random and there are no updates. Then the scales of inputs and features are
+fixed, because networks learn best from numbers of size about 1. Inputs are standardised by their mean and standard
+deviation in the warm-up. Features are divided by the typical size of their returns.
 
-All random numbers are functions of the run's key and an index. The index is the number of the round for exploration and
-the world, and the number of the update for sampling. So both drivers draw the same numbers, in blocks of any length,
-and a run can be stopped and resumed anywhere.
+All random numbers are functions of the run's key and an index. For exploration and the world, the index is the number
+of the round. For sampling, the index is the number of the update. So both drivers draw the same numbers, whatever the
+length of the blocks in which numbers are drawn. A run can be stopped and resumed anywhere.
 
 Discounted feature returns are in [low h, high h], where h is the sum of gamma^t over the steps left. low is the
-smallest value of the feature in any step so far, and high the largest. The interval is extended to contain 0, because
-an episode may end at once. h is 1 for features that were nonzero only in the last steps of episodes. Losses of
+smallest value of the feature in any step so far, and high is the largest value. The interval is extended to contain 0,
+because an episode may end at once. h is 1 for features that were nonzero only in the last steps of episodes. Losses of
 `MeanLowRank` clip predicted means to these bounds (`Within`).
+
+Shapes: d features, m numbers per observation, K policies, A actions, n environments, T tasks, B windows of a batch.
 """
 
 from __future__ import annotations
@@ -41,18 +44,18 @@ from rasf.transfer import gpi_actions
 from rasf.world import World
 
 _MOST_AVERSE = 2.0  # largest aversion of an episode, in standard deviations of the return
-_AVERSION = 7  # folded into the key of a round, to draw aversions
-# the most steps n for which a random action is repeated; without a maximum, the mean of n, drawn with probability
-# proportional to 1 / n^2, would be infinite
+_AVERSION = 7  # constant that is folded into the key of a round to draw aversions
+# The largest number n of steps for which a random action is repeated. The probability of n is proportional to 1 / n^2,
+# so the mean of n would be infinite without a maximum.
 _MOST_REPEATED = 1_000
-_INIT, _STEPS, _SAMPLES, _WORLD = range(4)  # folded into a run's key, for separate streams of random numbers
+_INIT, _STEPS, _SAMPLES, _WORLD = range(4)  # constants folded into a run's key, for independent random numbers
 
 
 class StepChance(NamedTuple):
-    """The random numbers of one round of n environments, (n,) each.
+    """The random numbers of one round, each of shape (n,) for n environments.
 
     Attributes:
-        explore: A uniform number; the environment explores if this number is below epsilon.
+        explore: A uniform number. The environment explores if this number is below epsilon.
         action: A random action.
         repeat: The number of steps for which the random action is taken.
         aversion: For an episode that begins: by how many standard deviations of the return scores are reduced.
@@ -67,12 +70,12 @@ class StepChance(NamedTuple):
 
 
 class SampleChance(NamedTuple):
-    """The random numbers of one update on B windows, (B,) each.
+    """The random numbers of one update, each of shape (B,) for B windows.
 
     Attributes:
         bits: Random bits that select a row of the replay uniformly.
-        by_priority: A uniform number. If it is below the setting `prioritised`, the row is drawn by priority instead.
-        share: A uniform number that selects the row drawn by priority, see `Priorities.draw`.
+        by_priority: A uniform number. If this number is below the setting `prioritised`, the row is drawn by priority.
+        share: A uniform number that selects the row drawn by priority; see `Priorities.draw`.
     """
 
     bits: Array
@@ -81,7 +84,7 @@ class SampleChance(NamedTuple):
 
 
 class WorldChance(NamedTuple):
-    """The random draws of a world in one round, (n, ..): start states, and the random numbers of the steps."""
+    """The random draws (n, ..) of a world in one round: start states, and the random numbers of the steps."""
 
     reset: Any
     noise: Any
@@ -108,7 +111,7 @@ def step_chance(agent: Agent, key: Array, round_: Array, n: int) -> StepChance:
     if agent.settings.epsilon_z:
         up_to = np.cumsum(1.0 / np.arange(1, _MOST_REPEATED + 1) ** 2)
         shares = jax.random.uniform(repeat, (n,))
-        # numbers above `_MOST_REPEATED` are replaced by it
+        # a drawn number above `_MOST_REPEATED` is replaced by `_MOST_REPEATED`
         ends = jnp.asarray(up_to[:-1] * 6 / np.pi**2, jnp.float32)
         repeats = 1 + jnp.searchsorted(ends, shares, side="right")
     aversion, share = jnp.zeros(n), agent.averse_episodes
@@ -149,12 +152,12 @@ def world_chance(world: World, key: Array, round_: Array, n: int) -> WorldChance
 
 
 class Held(NamedTuple):
-    """The state of exploration between steps, (n,) each.
+    """The state of exploration between steps; all fields have shape (n,) for n environments.
 
     Attributes:
         action: A random action that is being repeated.
         left: The number of further steps for which the action is repeated.
-        aversion: For the running episode: by how many standard deviations of the return scores are reduced.
+        aversion: The number of standard deviations of the return by which scores are reduced in the running episode.
     """
 
     action: Array
@@ -168,7 +171,7 @@ class Held(NamedTuple):
         return cls(action, np.zeros(n, np.int32), np.zeros(n, np.float32))
 
     def begun(self, chance: StepChance, fresh: Array) -> Held:
-        """Return the state in which new episodes have the aversion that was drawn for them.
+        """Return the state with the drawn aversion in environments where an episode begins.
 
         Args:
             chance: The random numbers of the round.
@@ -178,7 +181,7 @@ class Held(NamedTuple):
         return self._replace(aversion=aversion.astype(self.aversion.dtype))
 
     def ended(self, over: Array) -> Held:
-        """Return the state in which no action is repeated where an episode is `over` (n,)."""
+        """Return the state without repeated actions in environments where the episode is `over` (n,)."""
         return self._replace(left=array_namespace(self.left, over).where(over, 0, self.left))
 
 
@@ -192,7 +195,7 @@ def explore(agent: Agent, chance: StepChance, held: Held, epsilon: Array) -> tup
         epsilon: The probability to explore.
 
     Returns:
-        Whether each environment explores (n,), its random action (n,), and the next state of exploration.
+        Whether each environment explores (n,), the random actions (n,), and the next state of exploration.
     """
     begins = chance.explore < epsilon
     if not agent.settings.epsilon_z:
@@ -220,17 +223,17 @@ class Scaling(NamedTuple):
 
     @classmethod
     def none(cls, inputs: int, features: int) -> Scaling:
-        """Return scales that change nothing."""
+        """Return scales that leave inputs and features unchanged."""
         return cls(np.zeros(inputs, np.float32), np.ones(inputs, np.float32), *np.ones((2, features), np.float32))
 
     @classmethod
     def of(cls, agent: Agent, steps: replay.Steps) -> Scaling:
         """Return scales by which inputs have mean 0 and standard deviation 1, and feature returns are of size about 1.
 
-        Inputs that never changed and features that were always 0 are not scaled. Features of histograms are not scaled
-        either, because the atoms are in the features' own units. If an observation is a list of objects (setting
-        `objects`), each column of this list is divided by its root mean square over all objects. Columns are not
-        shifted, so that rows of zeros (absent objects) stay zero.
+        Inputs that never changed and features that were always 0 are not scaled. Histograms learn unscaled features,
+        because the atoms are in the features' own units. If an observation is a list of objects (setting `objects`),
+        each column of this list is divided by its root mean square over all objects. Columns are not shifted, so that
+        rows of zeros (absent objects) stay zero.
 
         Args:
             agent: The agent.
@@ -247,7 +250,7 @@ class Scaling(NamedTuple):
             mean = xp.where(varies, steps.obs.mean(axis=0), 0.0)
         units = spread_of_returns = xp.ones(steps.phi.shape[1])
         if agent.settings.kind is not LawKind.HISTOGRAM:
-            # as if steps were independent and identically distributed: means and variances add up
+            # this assumes independent, identically distributed steps, so that means and variances add up
             deviation = steps.phi.std(axis=0) * agent.summed(2) ** 0.5
             size = xp.abs(steps.phi.mean(axis=0)) * agent.summed() + deviation
             units = xp.where(size > 0, size, 1.0)
@@ -297,9 +300,9 @@ class Scaling(NamedTuple):
 
 
 def _size_of_columns(obs: Array, objects: int) -> Array:
-    """The root mean square (n,) of each column of a list of objects over the present objects, repeated for each object.
+    """Return the root mean square of each of an object's `objects` numbers, tiled to the size of an observation.
 
-    An object whose numbers are all zero is absent.
+    The mean is over the present objects. An object whose numbers are all zero is absent.
     """
     xp = array_namespace(obs)
     each = obs.reshape(-1, objects)
@@ -309,12 +312,12 @@ def _size_of_columns(obs: Array, objects: int) -> Array:
 
 
 def widened(within: Within, phi: Array, ended: Array) -> Within:
-    """Return the range of features, extended to the features of n steps, in numpy or jax.
+    """Return the range of features, extended to contain the features of n steps, in numpy or jax.
 
     Args:
         within: The range so far.
         phi: Features (n, d) of the steps.
-        ended: Whether the return ends with the step (n,), as the episode terminated or reached the agent's limit.
+        ended: Whether the return ends with the step (n,), because the episode terminated or reached the agent's limit.
     """
     xp = array_namespace(phi, within.low)
     recurring = xp.max((phi != 0) * (1.0 - ended)[:, None], axis=0)
@@ -328,7 +331,7 @@ class Acting(NamedTuple):
     Attributes:
         task: Index of the task.
         beta: The beta of the risk.
-        aversion: By how many standard deviations of the return scores are reduced.
+        aversion: The number of standard deviations of the return by which scores are reduced.
     """
 
     task: Array
@@ -370,7 +373,7 @@ class Goal(NamedTuple):
 
     Attributes:
         tasks: The tasks in which experience is collected.
-        by: One beta () for all policies, where policy k learns for task k; or `Policies`, a task and a beta for each.
+        by: A beta () for all policies, in which case policy k learns for task k. Or a task and a beta for each policy.
     """
 
     tasks: Tasks
@@ -380,7 +383,7 @@ class Goal(NamedTuple):
 def update(
     agent: Agent, learner: Learner, goal: Goal, seen: Scaling, within: Within, batch: replay.Windows, weight: Array
 ) -> tuple[Learner, Losses]:
-    """Do one update.
+    """Do one update of the networks on a batch.
 
     Args:
         agent: The agent.
@@ -410,12 +413,13 @@ def update(
 def correction(agent: Agent, frequency: Array, updates: Array) -> Array:
     """Return importance weights for prioritised replay.
 
-    The weights are frequency^-c, where c rises from 0 to 1 in the first half of training. With c = 0, policies learn
-    quickly from rare outcomes. With c = 1, outcomes with large errors do not get too much probability in the learned
-    distributions. If the length of training is not known, c is 1.
+    The weights are frequency^-c, where c rises from 0 to 1 in the first half of training. With c = 0 there is no
+    correction, and policies learn quickly from rare outcomes. With c = 1 the correction is complete, so that outcomes
+    with large errors do not get too much probability in the learned distributions. If the length of training is not
+    known, c is 1.
 
     Args:
-        frequency: The probability of each row, divided by its probability in uniform sampling (..).
+        frequency: The probability of drawing each row, divided by this probability in uniform sampling (..).
         updates: The number of updates so far.
     """
     xp = array_namespace(frequency, updates)

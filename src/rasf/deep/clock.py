@@ -1,4 +1,4 @@
-"""Inputs that tell networks the time left in an episode of known length."""
+"""Encoding of the time left in an episode as two inputs of the networks."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import numpy as np
 
 from rasf.arrays import Array, array_namespace
 
-TIME_INPUTS = 2  # number of inputs that tell the time left
+TIME_INPUTS = 2  # number of inputs that encode the time left
 _UNIFORM_STD = 12**-0.5  # standard deviation of the uniform distribution on [0, 1]
 
 
 class Clock(NamedTuple):
-    """The time inputs for episodes of at most `limit` steps, discounted by gamma.
+    """The encoding of the time left, for episodes of at most `limit` steps and the discount gamma.
 
-    With n steps left, the first input is the logarithm of the sum of gamma^t over these steps, and the second is
-    n / limit. Both are scaled to mean 0 and standard deviation 1 (about) over the steps of an episode.
+    With n steps left, the first input is the logarithm of the sum of gamma^t over t = 0 .. n - 1. The second input is
+    n / limit. Over the steps of an episode, each input is scaled to a mean of about 0 and a standard deviation of 1.
     """
 
     limit: int
     gamma: float
 
     def _summed(self, left: Array) -> Array:
-        """The sum of gamma^t over `left` steps, as a share of the sum over a whole episode."""
+        """Return the sum of gamma^t over `left` steps, divided by this sum over a whole episode."""
         if self.gamma == 1:
             return left / self.limit
         return (1 - self.gamma**left) / (1 - self.gamma**self.limit)
@@ -44,7 +44,7 @@ class Clock(NamedTuple):
         return xp.concatenate([obs, column.astype(obs.dtype)], axis=-1)
 
     def share(self, x: Array) -> Array:
-        """Return the sum of gamma^t over the steps left (..), as a share of the sum over a whole episode.
+        """Return the sum of gamma^t over the steps left (..), divided by this sum over a whole episode.
 
         Args:
             x: Inputs of networks (.., n); the last two are the time inputs.

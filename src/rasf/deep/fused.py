@@ -1,15 +1,19 @@
 """The fused driver: act, step the world, store, sample and update in one compiled scan, for many lanes in parallel.
 
-A lane is one run. Lanes differ only in their `RunConfig`, so `jax.vmap` packs seeds and risk levels into one program.
-The tasks of a lane follow one another in one environment, or are interleaved, with one environment for each task. All
-tasks of a lane share the networks, the optimiser and the replay. The algorithm is that of `rasf.deep.algorithm`, where
-a round is one step of every environment. A period is the rounds between two copies to the target networks.
+A lane is one run. Lanes differ only in their `RunConfig`, so `jax.vmap` puts several seeds and risk levels into one
+program. The tasks of a lane are trained one after another in one environment, or are interleaved, with one environment
+for each task. All tasks of a lane share the networks, the optimiser and the replay. The algorithm is that of
+`rasf.deep.algorithm`, where a round is one step of every environment. A period consists of the rounds between two
+copies of the online networks to the target networks.
 
     chunk = scan over periods of (scan over rounds; copy to the target networks)
 
 The copy is outside the inner scan, so that rounds need no condition. The random numbers of a period are drawn before
-the period. A run can be split into chunks anywhere and resumed. The result has the same bits as that of a run without
-interruption, if the device and the number of lanes are the same.
+the period. A run can be split into chunks anywhere and resumed. A resumed run has the same bits as an uninterrupted
+run, if the device and the number of lanes are the same.
+
+Shapes: L lanes, E environments of a lane, T tasks, K policies, d features, B windows of a batch. Functions for one lane
+leave out L.
 """
 
 from __future__ import annotations
@@ -35,17 +39,17 @@ from rasf.deep.replay import Ring, Steps
 from rasf.deep.settings import MomentSettings
 from rasf.world import World, action_size
 
-_UNROLLED = 4  # updates unrolled in a round: more would compile slowly, fewer cost a tenth of the speed on a CPU
-_PLAIN_PERIOD = 1_000  # updates of a period if there are no target networks
+_UNROLLED = 4  # updates that the compiler unrolls: more compile slowly, fewer cost a tenth of the speed on a CPU
+_PLAIN_PERIOD = 1_000  # number of updates in a period if there are no target networks
 
 
 class RunConfig(NamedTuple):
-    """The inputs by which runs differ.
+    """The inputs in which runs differ.
 
     Attributes:
         key: A random key of jax.
         beta: The beta of acting, () for all tasks or (T,) for each.
-        bootstrap_beta: The beta () of bootstrapping, for runs without `policies`.
+        bootstrap_beta: The beta () of bootstrapping. It has no effect if `policies` is given.
         tasks: The tasks in which experience is collected.
         policies: The task and the beta for which each policy learns. Default: policy k learns for task k, at
             `bootstrap_beta`.
@@ -59,7 +63,7 @@ class RunConfig(NamedTuple):
 
 
 class Rated(NamedTuple):
-    """Priorities; rows (B,) and errors (B,) of the last update, which the next update writes into the priorities."""
+    """Priorities, and the rows (B,) and errors (B,) of the last update. The next update first stores these errors."""
 
     priorities: Priorities
     rows: Array
@@ -67,7 +71,7 @@ class Rated(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """The state of one run. `state` (E, ..) and `age` (E,) are the world's state and the steps so far of E episodes."""
+    """The state of one run. `state` (E, ..): states of the environments. `age` (E,): steps of the episodes."""
 
     learner: Learner
     state: Any
@@ -80,7 +84,7 @@ class Lane(NamedTuple):
 
 
 class PeriodStats(NamedTuple):
-    """Statistics of some rounds.
+    """Statistics over the rounds of a period.
 
     Attributes:
         loss: The mean loss ().
@@ -104,7 +108,7 @@ class Schedule:
     Attributes:
         steps_per_task: Steps on each task.
         tasks: Number of tasks.
-        evaluate_every: Steps of a chunk, which is rounded down to whole periods.
+        evaluate_every: Number of steps of a chunk, rounded down to whole periods.
     """
 
     steps_per_task: int
@@ -117,7 +121,7 @@ class Schedule:
 
     @property
     def steps(self) -> int:
-        """Steps on all tasks."""
+        """The number of steps on all tasks."""
         return self.steps_per_task * self.tasks
 
 
@@ -127,7 +131,7 @@ class Chunk(NamedTuple):
     Attributes:
         step: Number of steps so far.
         length: Number of steps of the chunk.
-        task: Index of the task, if tasks follow one another.
+        task: Index of the task, if tasks are not interleaved.
         lanes: The lanes.
         phi: Mean features (L, E, d) of each environment.
         loss: Mean losses (L,).
@@ -149,9 +153,9 @@ def environments(agent: Agent, tasks: int) -> int:
 
 
 def period_of(agent: Agent, tasks: int = 1) -> int:
-    """Return the steps of all environments between copies to the target networks.
+    """Return the number of steps of a period, summed over all environments.
 
-    These steps are whole rounds with about `target_period` updates.
+    A period has whole rounds with about `target_period` updates.
 
     Args:
         agent: The agent.
@@ -166,17 +170,17 @@ def chunks(
 ) -> Iterator[Chunk]:
     """Train lanes, chunk by chunk.
 
-    A chunk has `evaluate_every` steps, rounded down to whole periods. It ends earlier at the end of the warm-up or of a
-    task. If that leaves a period unfinished, the next chunk only finishes this period. The lanes of a chunk are valid
-    until the next chunk is computed, which reuses their memory.
+    A chunk has `evaluate_every` steps, rounded down to whole periods. The end of the warm-up and the end of a task also
+    end a chunk. If a period is then unfinished, the next chunk is the remaining part of this period. The lanes of a
+    chunk are valid until the next chunk is computed, because the next chunk reuses their memory.
 
     Args:
         agent: The agent.
         world: The world.
-        configs: The configs of all lanes, each part stacked on axis 0.
+        configs: The configs of all lanes, with lanes on axis 0 of every field.
         schedule: The lengths of training.
         lanes: Lanes from which training is resumed. Default: new lanes.
-        step: The number of steps that these lanes have taken. Default: 0.
+        step: The number of steps that these lanes have already taken. Default: 0.
     """
     n, stretch = environments(agent, schedule.tasks), schedule.steps_per_task
     period, every = period_of(agent, schedule.tasks) // n, schedule.evaluate_every // n  # in rounds, not steps
@@ -207,9 +211,9 @@ def chunks(
 
 @partial(jax.jit, donate_argnums=0)
 def _with_new_episodes(lanes: Lane, begin: Array) -> Lane:
-    """The lanes (one environment each) at the start of a task, where a new episode begins.
+    """Return the lanes with new episodes, for the start of a new task. Every lane has one environment.
 
-    The last stored step is marked as the end of its episode, so that no n-step sum reaches into the new task.
+    The last stored step is marked as the end of its episode, so that no n-step sum includes steps of the new task.
     """
     rows = lanes.ring.rows
     ring = Ring(rows.at[:, (begin - 1) % rows.shape[1], -1].set(1.0))
@@ -223,7 +227,7 @@ class Stage(NamedTuple):
         periods: Number of periods.
         length: Rounds of each period.
         warming: Whether actions are random and nothing is learned.
-        scales: Whether the warm-up ends with the stage; the scales of inputs and features are then computed.
+        scales: Whether the warm-up ends with the stage. The scales of inputs and features are then computed.
         copies: Whether target networks are copied after each period.
     """
 
@@ -240,7 +244,7 @@ def start_lanes(agent: Agent, world: World, configs: RunConfig, schedule: Schedu
     Args:
         agent: The agent.
         world: The world.
-        configs: The configs of all lanes, each part stacked on axis 0.
+        configs: The configs of all lanes, with lanes on axis 0 of every field.
         schedule: The lengths of training.
 
     Raises:
@@ -268,7 +272,7 @@ def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
     Args:
         agent: The agent.
         world: The world.
-        capacity: Steps that the replay keeps.
+        capacity: Number of steps that the replay keeps.
         config: The config of the lane.
     """
     (tasks, features), chosen = config.tasks.weights.shape, agent.settings
@@ -278,7 +282,7 @@ def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
     rated: Rated | tuple[()] = ()
     if chosen.prioritised:
         batch = (chosen.batch,)
-        # placeholders until there are errors: the first update gives row 0 the priority 1, which every new row has
+        # placeholders for the first update, which gives row 0 the priority 1, as all new rows have
         rated = Rated(Priorities.empty(len(ring.rows)), jnp.zeros(batch, jnp.int32), jnp.ones(batch))
     nothing = jnp.zeros(features)
     return Lane(
@@ -305,7 +309,7 @@ def advance(
         config: The config of the lane.
         lane: The lane before the stage.
         begin: Number of the first round.
-        task: Index of the active task, if tasks follow one another.
+        task: Index of the active task, if tasks are not interleaved.
 
     Returns:
         The lane after the stage, and the statistics of each period.
@@ -337,7 +341,7 @@ def advance(
 
 
 def _stored_size(agent: Agent, world: World) -> int:
-    """The number of columns of an observation in the replay, which includes the time inputs of the agent."""
+    """Return the number of columns of an observation in the replay, including the time inputs of the agent."""
     return world.observation_size + agent.time_inputs
 
 
@@ -350,7 +354,7 @@ def _round(
     lane: Lane,
     now: tuple[Array, StepChance, WorldChance, SampleChance],
 ) -> tuple[Lane, tuple[Array, Array, Array]]:
-    """One round: a step of every environment on its `active` task (E,), then updates."""
+    """Do one round: a step of every environment on its task in `active` (E,), then updates."""
     index, chance, worlds, samples = now
     n, networks, tasks = len(active), agent.acting(lane.learner), config.tasks
     fresh = lane.age == 0
@@ -372,7 +376,7 @@ def _round(
     age = lane.age + 1
     over = terminated | (age >= world.episode_length)
     next_obs = agent.with_time(jax.vmap(world.observe)(state), age)
-    ended = terminated | (over & (age >= agent.limit)) if agent.limit else terminated  # no remaining return
+    ended = terminated | (over & (age >= agent.limit)) if agent.limit else terminated  # no return remains
     steps = Steps(obs, action, phi, next_obs, 1.0 - ended, active, over * 1.0)
     ring, stored_at = lane.ring.store(index, replay.pack(steps))
     rated = lane.rated
@@ -400,7 +404,7 @@ def _learn(
     state: tuple[Learner, Rated | tuple[()]],
     chance: SampleChance,
 ) -> tuple[tuple[Learner, Rated | tuple[()]], tuple[Array, Array]]:
-    """One update on windows of the lane's replay, in which `stored` rows have been stored so far."""
+    """Do one update on windows from the lane's replay, in which `stored` rows have been stored so far."""
     (learner, rated), share = state, agent.settings.prioritised
     size = jnp.minimum(stored, len(lane.ring.rows))
     chosen = (chance.bits % size.astype(chance.bits.dtype)).astype(jnp.int32)
@@ -431,7 +435,7 @@ def unscaled_networks(agent: Agent, lanes: Lane, lane: int = 0) -> Any:
 
 
 def _check_sizes(agent: Agent, world: World, configs: RunConfig, schedule: Schedule) -> None:
-    """Refuse configs that are not stacked or not finite, and sizes that do not fit together."""
+    """Raise an error if configs have no lane axis or are not finite, or if sizes do not fit together."""
     numbers = {"beta": configs.beta, "bootstrap_beta": configs.bootstrap_beta, **configs.tasks._asdict()}
     beta, bootstrap_beta, weights, inputs = map(np.shape, numbers.values())
     lanes = jax.random.key_data(configs.key).shape[:-1]
@@ -473,7 +477,7 @@ def _check_sizes(agent: Agent, world: World, configs: RunConfig, schedule: Sched
 
 
 def _check(agent: Agent, seen: PeriodStats, bounds: Floats, step: int, length: int) -> None:
-    """Refuse features that are infinite, nan or outside their bounds, negative events, and infinite or nan losses.
+    """Raise an error if a feature is not finite or outside its bounds, an event is negative, or a loss is not finite.
 
     Events are the features listed in the setting `events`.
     """

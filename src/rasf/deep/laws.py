@@ -1,20 +1,23 @@
-"""Distributions of feature returns, as networks represent them: outputs of the networks, scores on tasks, and losses.
+"""How networks represent distributions of feature returns: outputs of the networks, scores on tasks, and losses.
 
     Histogram        N probabilities for each of d features, which are assumed independent; one head per feature
     MeanOnly         the mean psi and no variance, so that only the neutral risk can be scored
-    MeanCovariance   psi, and by a second network the covariance Sigma, learned by the residual recursion
-                     delta delta' + gamma^2 Sigma(s', a'),  delta = phi + gamma psi(s', a') - psi(s, a)
-    MeanLowRank      psi and Sigma by two networks, Sigma as a diagonal and factors of low rank (`rasf.deep.low_rank`)
+    MeanCovariance   psi, and by a second network the covariance Sigma, with the target delta delta' +
+                     gamma^2 Sigma(s', a') for the residual delta = phi + gamma psi(s', a') - psi(s, a)
+    MeanLowRank      psi and Sigma by separate networks; Sigma is a diagonal matrix plus a matrix of low rank
+                     (`rasf.deep.low_rank`)
 
-A distribution consists of parts; each part is one stack of K networks. Outputs of a part have shape (K, B, A, H, M):
-policies, batch, actions, heads, numbers per head. `task_heads` reduces the last layer to the outputs that a task needs.
-With histograms, a task with weights on two of thirteen features needs two histograms. With psi and Sigma, a task needs
-the two numbers psi . w and w' Sigma w, which are linear in the last layer.
+Each of these distributions has one or more parts. A part is one stack of K networks, one network per policy. Outputs of
+a part have shape (K, B, A, H, M) for K policies, B inputs, A actions, H heads and M numbers per head. `task_heads`
+reduces the last layer to the outputs that a task needs. With histograms, a task with weights on 2 of 13 features needs
+the 2 histograms of these features. With psi and Sigma, a task needs the two numbers psi . w and w' Sigma w, which are
+linear in the last layer.
 
-Histograms are learned as in C51, separately for each feature, on fixed atoms with the projected Bellman update
+Histograms are learned as in C51, separately for each feature. With probabilities p_k on fixed atoms z_k, k = 0 .. N-1,
+the target probabilities m_j are given by the projected Bellman update
 
     support       z_j = low + j Delta,  [low, high] = [phi_min, phi_max] / (1 - gamma),  Delta = (high - low) / (N - 1)
-    projection    m_j = sum_k clip(1 - |clip(phi + gamma z_k) - z_j| / Delta, 0, 1) p_k
+    projection    m_j = sum_k max(0, 1 - |clip(phi + gamma z_k, low, high) - z_j| / Delta) p_k
 
 The projection keeps the mean if no mass is clipped. The mass of each value is shared by its two neighbouring atoms.
 If f is the share of the upper atom, every update increases the variance by Delta^2 f (1 - f). Histograms converge to
@@ -41,7 +44,7 @@ from rasf.transfer import packed_indices, packed_weights
 
 Parts = tuple[Array, ...]  # outputs of every part
 Networks = tuple[Network, ...]  # weights of every part
-RiskOf = Callable[[Array], Risk]  # from a beta to a risk
+RiskOf = Callable[[Array], Risk]  # a function from a beta to a risk
 
 
 class TaskHeads(NamedTuple):
@@ -49,8 +52,8 @@ class TaskHeads(NamedTuple):
 
     Attributes:
         networks: The networks of every part, with the heads that are needed.
-        atoms: Atoms (K, F, N) of F heads per policy, for histograms; else empty.
-        weights: Weights (K, F) of the features of these heads, for histograms; else the weights (K, d) of all features.
+        atoms: For histograms: the atoms (K, F, N) of F selected features for each policy. Otherwise empty.
+        weights: For histograms: the weights (K, F) of these features. Otherwise the weights (K, d) of all features.
     """
 
     networks: Networks
@@ -66,13 +69,13 @@ class Bounds(NamedTuple):
 
 
 class Within(NamedTuple):
-    """The range of features in single steps so far.
+    """The range of each feature over all steps so far.
 
     Attributes:
         low: The smallest values (d,), at most 0.
         high: The largest values (d,), at least 0.
-        recurring: (d,), 1 for features that were not 0 in a step that did not end the episode. The other features occur
-            at most once in an episode.
+        recurring: (d,), 1 for features that were nonzero in a step that did not end the episode. A feature with 0 is
+            assumed to be nonzero at most once in an episode.
     """
 
     low: Array
@@ -93,14 +96,13 @@ class Transition(NamedTuple):
     """B transitions from s to s', for K policies. With n-step returns, each policy may have its own sums of features.
 
     Attributes:
-        phi: Features, or their n-step sums, (B, d) or (K, B, d).
-        discount: Discount of the remaining return, (B,) or (K, B); 0 where the episode terminated.
-        here: Bounds (B, d) of the feature return at s.
-        there: Bounds of the feature return at s', (B, d) or (K, B, d).
+        phi: Features or n-step sums of features, (B, d) or (K, B, d).
+        discount: Discount of the remaining return, (B,) or (K, B); 0 where no return remains.
+        here: Bounds (B, d) of the feature return from s on.
+        there: Bounds of the feature return from s' on, (B, d) or (K, B, d).
         weights: Weights (K, d) of each policy's task.
         spread: A typical standard deviation (d,) of each feature's return.
-        frozen: Whether the policies are frozen (setting `freeze`), so that no maximum over actions is learned from.
-            Default: False.
+        frozen: Whether the policies are frozen (setting `freeze`), so that frozen networks choose a'. Default: False.
     """
 
     phi: Array
@@ -127,7 +129,7 @@ class Losses(NamedTuple):
 
 
 class Law(Protocol):
-    """A return distribution as networks represent it; see the module's header."""
+    """One way in which networks represent return distributions; the module's header lists all ways."""
 
     kind: ClassVar[LawKind]
 
@@ -135,17 +137,17 @@ class Law(Protocol):
     def features(self) -> int: ...
 
     def shapes(self) -> tuple[Heads, ...]:
-        """Return for every part the shape of its outputs."""
+        """Return the shape of each part's outputs."""
 
     def layers(self, widths: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-        """Return for every part the units of its hidden layers.
+        """Return the numbers of units of each part's hidden layers.
 
         Args:
             widths: The setting `widths`.
         """
 
     def task_shapes(self, task_heads: TaskHeads) -> tuple[Heads, ...]:
-        """Return for every part the shape of its outputs after a reduction by `task_heads`.
+        """Return the shape of each part's outputs after a reduction by `task_heads`.
 
         Args:
             task_heads: The reduced networks.
@@ -161,16 +163,16 @@ class Law(Protocol):
         """
 
     def scores(self, outputs: Parts, task_heads: TaskHeads, risk: Risk) -> Array:
-        """Return scores (K, B, A).
+        """Return the scores (K, B, A) of actions, with the same risk for all policies.
 
         Args:
             outputs: Outputs of the reduced networks.
             task_heads: The reduced networks.
-            risk: The risk, for all policies.
+            risk: The risk.
         """
 
     def scores_by_each(self, outputs: Parts, task_heads: TaskHeads, risk: RiskOf, beta: Array) -> Array:
-        """Return scores (K, B, A), with a separate risk for each policy.
+        """Return the scores (K, B, A) of actions, with a separate risk for each policy.
 
         Args:
             outputs: Outputs of the reduced networks.
@@ -180,10 +182,10 @@ class Law(Protocol):
         """
 
     def plain_heads(self, networks: Networks, w: Floats) -> TaskHeads:
-        """Reduce networks in numpy, for one task w (d,) of all policies; see `task_heads`."""
+        """Return the networks in numpy, reduced as by `task_heads` for the same weights w (d,) in all policies."""
 
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
-        """Return mean and variance (K, B, A) of the return; a learned variance may be negative.
+        """Return the mean and the variance (K, B, A) of the return. A learned variance may be negative.
 
         Args:
             outputs: Outputs of the reduced networks.
@@ -194,8 +196,8 @@ class Law(Protocol):
         """Return the losses of a batch.
 
         Args:
-            chosen: Outputs (K, B, H, M) of the online networks at (s, a), of every part.
-            following: Outputs of the target networks at (s', a').
+            chosen: Outputs (K, B, H, M) of the online networks at (s, a), for every part.
+            following: Outputs (K, B, H, M) of the target networks at (s', a'), for every part.
             given: The transitions.
         """
 
@@ -213,19 +215,19 @@ class Law(Protocol):
 
         Args:
             outputs: The outputs of the networks.
-            share: The sum of gamma^t over the steps left, as a share of the sum over a whole episode, (B,) or (K, B).
+            share: The sum of gamma^t over the steps left, divided by this sum over a whole episode, (B,) or (K, B).
         """
 
     def mean_heads(self, networks: Networks, w: Array) -> TaskHeads:
         """Reduce networks to the outputs that the mean of the return needs for the weights w (K, d)."""
 
     def means(self, outputs: Parts, task_heads: TaskHeads) -> Array:
-        """Return means (K, B, A) of the return, from outputs of `mean_heads` or `task_heads`."""
+        """Return means (K, B, A) of the return, from outputs of networks that `mean_heads` or `task_heads` reduced."""
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """Probabilities of each feature's return on `atoms` (d, N), which are nested tuples."""
+    """A histogram of each feature's return: probabilities of N fixed values `atoms` (d, N), given as nested tuples."""
 
     kind: ClassVar[LawKind] = LawKind.HISTOGRAM
     atoms: tuple[tuple[float, ...], ...]
@@ -244,7 +246,7 @@ class Histogram:
         return (Heads(task_heads.weights.shape[-1], len(self.atoms[0])),)
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
-        """Select the heads of features with nonzero weights, in order, padded to `active` with features of weight 0."""
+        """Select the heads of features with nonzero weights, in order; pad to `active` with features of weight 0."""
         atoms = jnp.array(self.atoms)
         if active == len(self.atoms):
             return TaskHeads(networks, jnp.broadcast_to(atoms, (len(w), *atoms.shape)), w)
@@ -276,14 +278,14 @@ class Histogram:
         return jnp.sum(mean * weights, axis=-1), jnp.sum(variance * weights**2, axis=-1)
 
     def losses(self, chosen: Parts, following: Parts, given: Transition) -> Losses:
-        """Return the cross-entropy with the projected histograms, summed over atoms, features and policies.
+        """Return the cross-entropies with the projected histograms, summed over atoms, features and policies.
 
-        The error is the Kullback-Leibler divergence from the projected histograms, averaged over policies.
+        `error` is the Kullback-Leibler divergence from the projected histograms, averaged over policies.
         """
         over_features = jax.vmap(project, in_axes=(1, 0, None, 0), out_axes=(1, 0))
         over_batch = jax.vmap(over_features, in_axes=(1, 0, 0, None), out_axes=(1, 0))
         probs, atoms, (phi, discount, *_) = jax.nn.softmax(following[0]), jnp.array(self.atoms), given
-        if phi.ndim == 3:  # every policy has its own sums of features, and so its own projection
+        if phi.ndim == 3:  # every policy has its own n-step sums, and so its own projection
             per_policy = jax.vmap(lambda *given: over_batch(*(part[None] for part in given[:1]), *given[1:], atoms))
             target, clipped = per_policy(probs, phi, discount)
             target, clipped = target[:, 0], jnp.mean(clipped, axis=0)
@@ -311,7 +313,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class MeanOnly:
-    """The mean returns of `features` features, in one head."""
+    """The means psi of the returns of `features` features, in one head."""
 
     kind: ClassVar[LawKind] = LawKind.MEAN
     features: int
@@ -323,7 +325,7 @@ class MeanOnly:
         return (widths,) * len(self.shapes())
 
     def task_shapes(self, task_heads: TaskHeads) -> tuple[Heads, ...]:
-        """Return one head for each part, with as many numbers as the reduced last layer has columns."""
+        """Return one head for each part. Its size is the number of columns of the reduced last layer."""
         return tuple(Heads(1, one.heads.bias.shape[-1]) for one in task_heads.networks)
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
@@ -336,11 +338,15 @@ class MeanOnly:
         return self.task_heads(networks, each, max(1, int(np.count_nonzero(w))))
 
     def _folding(self, w: Array) -> tuple[Array, ...]:
-        """For each part, factors (K, M, 1) that turn its M outputs into mean or variance for the weights w (K, d)."""
+        """Return the factors (K, M, 1) by which the M outputs of each part are summed to the return's mean or variance.
+
+        Args:
+            w: Weights (K, d), one row per policy.
+        """
         return (w[..., None],)
 
     def scores(self, outputs: Parts, task_heads: TaskHeads, risk: Risk) -> Array:
-        """Return the risk of mean and variance; a negative variance counts as zero."""
+        """Return scores from the mean and the variance of the return; a negative variance is replaced by zero."""
         mean, variance = self.moments(outputs, task_heads)
         return risk.moments(mean, array_namespace(mean).maximum(variance, 0.0))
 
@@ -374,15 +380,15 @@ class MeanOnly:
         return outputs[0][..., 0, 0]
 
     def _factors(self, units: Array) -> tuple[Array, ...]:
-        """For each part, factors that turn outputs for scaled features into outputs for features in their own units."""
+        """Return the factors (M,) that convert each part's outputs from scaled features to the features' own units."""
         return (units,)
 
 
 @dataclass(frozen=True)
 class MeanCovariance(MeanOnly):
-    """The mean returns of `features` features, and in a second part their covariance.
+    """The means psi of the returns of `features` features in one part, and their covariance Sigma in a second part.
 
-    The entries of the covariance are in the order of `rasf.transfer.packed_indices`.
+    The second part outputs the upper triangle of Sigma, in the order of `rasf.transfer.packed_indices`.
     """
 
     kind: ClassVar[LawKind] = LawKind.MEAN_COVARIANCE
@@ -397,7 +403,7 @@ class MeanCovariance(MeanOnly):
         return outputs[0][..., 0, 0], outputs[1][..., 0, 0]
 
     def losses(self, chosen: Parts, following: Parts, given: Transition) -> Losses:
-        """Return half the squared differences of psi and of Sigma."""
+        """Return half the squared errors of psi and of Sigma, summed over entries and policies."""
         delta = _difference(chosen, following, given)
         rows, columns = packed_indices(self.features)
         fixed = jax.lax.stop_gradient(delta)
@@ -412,24 +418,24 @@ class MeanCovariance(MeanOnly):
 
 
 def _length(delta: Array) -> Array:
-    """Euclidean lengths (B,) of the differences (K, B, d) of means, averaged over policies."""
+    """Return the Euclidean lengths (B,) of the differences `delta` (K, B, d), averaged over policies."""
     return jnp.mean(jnp.sqrt(jnp.sum(jax.lax.stop_gradient(delta) ** 2, axis=-1)), axis=0)
 
 
 def padded(first: Array, columns: int, rest: float = 1.0) -> Array:
-    """Return one number for each column of a layer, including the columns of padding.
+    """Return one number for each column of a layer, including padding columns.
 
     Args:
-        first: Numbers for the columns that are used.
+        first: The numbers for the first columns.
         columns: Number of all columns.
-        rest: The number for the other columns. Default: 1.
+        rest: The number for each padding column. Default: 1.
     """
     xp = array_namespace(first)
     return xp.concatenate([first, xp.full(columns - len(first), rest, first.dtype)])
 
 
 def _difference(chosen: Parts, following: Parts, given: Transition) -> Array:
-    """The temporal differences phi + gamma psi(s', a') - psi(s, a), (K, B, d)."""
+    """Return the temporal differences phi + gamma psi(s', a') - psi(s, a), (K, B, d)."""
     return given.phi + given.discount[..., None] * following[0][:, :, 0] - chosen[0][:, :, 0]
 
 
@@ -438,10 +444,10 @@ def support_atoms(bounds: npt.ArrayLike, gamma: float, n: int, *, with_zero: boo
 
     Args:
         bounds: Bounds (d, 2) of each feature in a step.
-        gamma: The discount; with 0, `bounds` are bounds of the sums.
+        gamma: The discount. If gamma is 0, `bounds` are the bounds of the sums.
         n: Number of atoms of each feature.
-        with_zero: Whether the support must contain 0, because an episode may end at any time. A feature that is always
-            0 gets the support [-1, 1]. Default: False.
+        with_zero: Whether the support is extended to contain 0, because an episode may end at any time. A feature that
+            is always 0 then gets the support [-1, 1]. Default: False.
 
     Raises:
         ValueError: Bounds are not finite or not in increasing order, gamma is not in [0, 1), or n is below 2.
@@ -453,15 +459,15 @@ def support_atoms(bounds: npt.ArrayLike, gamma: float, n: int, *, with_zero: boo
     ends = checks.bounds("bounds of the features", ends.tolist(), len(ends))
     if not 0 <= gamma < 1:
         raise ValueError(f"gamma must be in [0, 1) for a bounded support, got {gamma}")
-    if with_zero:  # divided before linspace, so that atoms have the same bits as in earlier versions
+    if with_zero:  # divide before linspace, so that atoms have the same bits as in older files
         ends, gamma = ends / (1 - gamma), 0.0
     return np.linspace(ends[:, 0], ends[:, 1], checks.whole("atoms", n, 2), axis=1) / (1 - gamma)
 
 
 def project(probs: Array, phi: Array, discount: Array, atoms: Array) -> tuple[Array, Array]:
-    """Project the distributions of phi + discount Z_k on the atoms.
+    """Project the distributions of phi + discount * Z_k, k = 1 .. K, on the atoms.
 
-    The K distributions share phi and discount, so they share the matrix of the projection.
+    All K distributions have the same phi and discount, so that one projection matrix is enough.
 
     Args:
         probs: Probabilities (K, N) of Z_k on the atoms.
@@ -470,8 +476,8 @@ def project(probs: Array, phi: Array, discount: Array, atoms: Array) -> tuple[Ar
         atoms: Evenly spaced atoms (N,).
 
     Returns:
-        The histograms (K, N), and the mass (2,) that was clipped below and above the atoms, averaged over the
-        distributions.
+        The projected histograms (K, N), and the mass (2,) that was clipped below and above the atoms, averaged over
+        the K distributions.
     """
     low, high, spacing = atoms[0], atoms[-1], atoms[1] - atoms[0]
     moved = phi + discount * atoms

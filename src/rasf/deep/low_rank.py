@@ -2,35 +2,39 @@
 
 For every feature i, the networks output the numbers a_i, b_i and log s_i^2, and the vector c_i (rank,):
 
-   psi_i    = a_i + f b_i                                 f: sum of gamma^t over the steps left, divided by
-   Sigma_ij = s_i s_j ((1 if i = j else 0) + c_i . c_j)      this sum at the start of an episode
+    psi_i    = a_i + f b_i
+    Sigma_ij = s_i s_j ((1 if i = j else 0) + c_i . c_j)
 
-Sigma is positive definite. For every w, w' Sigma w needs 1 + rank outputs of the network for each feature with a
-nonzero weight. Without a time limit there is no b.
+Here f is the sum of gamma^t over the steps left, divided by this sum at the start of an episode. Without a time limit,
+psi_i = a_i. Sigma is positive definite. To compute w' Sigma w, 1 + rank outputs are needed for each feature with a
+nonzero weight.
 
-Means are learned by squared temporal differences delta. Covariances are learned from the variances of sums u' G of the
-feature return G, for fixed directions u: unit vectors, random vectors and the tasks' weights. With q = u' Sigma u
+Means are learned by squared temporal differences delta. Sigma is learned from the variances of sums u' G of the feature
+return G, for several directions u: unit vectors, random vectors and the tasks' weights. The predicted variance of u' G
+is q = u' Sigma u. The target and the loss of q are
 
     target    t = (u' delta)^2 + gamma^2 u' Sigma(s', a') u
-    loss      (t + e) / (q + e) + log(q + e)          smallest if q is the mean of t, for any distribution of t
+    loss      (t + e) / (q + e) + log(q + e)
 
-The loss depends on the relative error of q, as long as q is above the floor e. So directions in which features cancel
-count as much as other directions. In these sums every feature is divided by its usual standard deviation. The gradients
-of such a loss keep their size throughout training. If Sigma and psi shared layers, these gradients would dominate the
-layers. So Sigma has a separate network, of half the width.
+For any distribution of t, the mean loss is smallest if q is the mean of t. The loss depends on the relative error of q,
+as long as q is above the small constant e. So directions with small variances count as much as other directions. In
+these sums every feature is divided by its typical standard deviation. The gradients of this loss do not shrink during
+training. If Sigma and psi shared layers, these gradients would dominate the layers. So Sigma has a separate network, of
+half the width.
 
-Events are features that are never negative and mostly zero, such as failures. The network outputs the logarithms of
-their means. The errors of outputs without logarithm have the same size in all states, and would decide the action in
-states where events cannot happen. The mean m of an event is learned by the loss m - y log m for the target y. The loss
-is smallest if m is the mean of y.
+Events are features that are never negative and mostly zero, such as failures. The networks output the logarithms of
+their means. Without the logarithm, errors would have the same size in all states. Such errors would decide the action
+in states where events cannot happen. The mean m of an event is learned by the loss m - y log m for the target y. The
+mean loss is smallest if m is the mean of y.
 
 The maximum over actions at s' selects overestimated means, and bootstrapping adds these errors up. So psi has two
-networks with separate layers, whose errors differ. Both are learned from the same target, which contains
+networks with separate layers, psi_1 and psi_2, whose errors differ. Both networks have the same target, which contains
 
-    psi(s', a')  =  3/4 of the network with the lower mean of the return w . G  +  1/4 of the other network
+    psi(s', a')  =  3/4 of the output of the network with the lower mean return psi(s', a') . w
+                    + 1/4 of the output of the other network
 
 This is a softer form of clipped double Q-learning (Fujimoto and others, 2018). In the last part of training the
-policies are frozen (setting `freeze`). Then no maximum is taken, and the target contains the mean of both networks.
+policies are frozen (setting `freeze`). There is no such maximum then, and the target contains the mean of both outputs.
 
 The mean of the two networks is used to act and to predict. Half the difference of the two, D = (psi_1 - psi_2) . w / 2,
 is an estimate of the error of this mean. Let a* = argmax_b psi(s, b) . w be the action that the same policy takes
@@ -57,13 +61,13 @@ from rasf.deep.laws import Losses, MeanOnly, Networks, Parts, RiskOf, TaskHeads,
 from rasf.deep.networks import Heads, Layer, fold_heads
 from rasf.risk import Risk
 
-RANK = 2  # of the covariance, if there are more than two features
-_FLOOR = 1e-3  # e, in units of the usual variance
-_RANDOM = 2  # random directions for each feature
+RANK = 2  # the default rank, for more than two features
+_FLOOR = 1e-3  # the constant e of the module's header
+_RANDOM = 2  # number of random directions u for each feature
 _LOG_ZERO = -1e4  # stands for the logarithm of zero
 _LOWER, _LOWER_FROZEN = 0.75, 0.5  # weight of the network with the lower mean, before and after freezing
 _DISAGREEMENT = 2.0  # factor of |D(s, a) - D(s, a*)| in scores
-_MOST_LEARNED, _MOST_READ = 10.0, 80.0  # upper bounds of logarithms, in losses and in scores, against overflow
+_MOST_LEARNED, _MOST_READ = 10.0, 80.0  # upper bounds of logarithms in losses and in scores, to prevent overflow
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ class MeanLowRank(MeanOnly):
         events: Indices of events. Default: none.
         rank: The length of the vectors c_i. Default: 0.
         timed: Whether episodes have a time limit. Default: False.
-        mean_networks: Number of networks of psi: 2, or 1 in files of earlier versions. Default: 2.
+        mean_networks: Number of networks of psi: 2, or 1 in older files. Default: 2.
     """
 
     kind: ClassVar[LawKind] = LawKind.MEAN_LOW_RANK
@@ -88,14 +92,14 @@ class MeanLowRank(MeanOnly):
         return np.isin(np.arange(self.features), self.events)
 
     def shapes(self) -> tuple[Heads, ...]:
-        """Return the shapes of the outputs: a and b for each network of psi; log s^2 and the rows of c for Sigma."""
+        """Return the shape of each part's outputs: a and b for a network of psi; log s^2 and rows of c for Sigma."""
         return *(Heads(1 + self.timed, self.features),) * self.mean_networks, Heads(1 + self.rank, self.features)
 
     def layers(self, widths: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
         return *(widths,) * self.mean_networks, tuple((width + 1) // 2 for width in widths)
 
     def mean_heads(self, networks: Networks, w: Array) -> TaskHeads:
-        """Reduce each network of psi to a . w and b . w without the events, and the logarithms of the events' means."""
+        """Reduce each network of psi to a . w and b . w, without events, and the logarithms of the means of events."""
         xp, events = array_namespace(w), np.array(self.events, int)
         plain, every = xp.where(self._is_event, 0.0, w), np.arange(self.shapes()[0].size)
         zeros = xp.zeros_like(plain)
@@ -109,7 +113,7 @@ class MeanLowRank(MeanOnly):
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
         """Reduce psi as `mean_heads` does, and Sigma to log(s^2 w^2) and c of the features with nonzero weights.
 
-        The factors c are multiplied by the sign of the weight.
+        The vectors c are multiplied by the sign of the feature's weight.
         """
         xp, sigma = array_namespace(w), networks[-1]
         index = xp.argsort(w == 0, axis=-1, stable=True)[:, :active]
@@ -125,7 +129,7 @@ class MeanLowRank(MeanOnly):
         return of_means._replace(networks=(*of_means.networks, sigma._replace(heads=heads)))
 
     def at_time(self, outputs: Parts, share: Array) -> Parts:
-        """Return the outputs with a + f b in place of a and b, for f (`share`), (B,) or (K, B)."""
+        """Return the outputs with a + f b in place of a and b. The argument `share`, (B,) or (K, B), is f."""
         if not self.timed:
             return outputs
         n = self.mean_networks
@@ -147,7 +151,7 @@ class MeanLowRank(MeanOnly):
         return found - (beta != 0)[:, None, None] * self._disagreement(outputs, task_heads)
 
     def _disagreement(self, outputs: Parts, task_heads: TaskHeads) -> Array | float:
-        """The reduction 2 |D(s, a) - D(s, a*)| (K, B, A) of scores; see the module's header."""
+        """Return the amount 2 |D(s, a) - D(s, a*)| (K, B, A) by which scores are lowered; see the module's header."""
         if self.mean_networks == 1:
             return 0.0
         first, second = self._means_of_each(outputs, task_heads)
@@ -161,7 +165,7 @@ class MeanLowRank(MeanOnly):
         return sum(each[1:], each[0]) / len(each)
 
     def _means_of_each(self, outputs: Parts, task_heads: TaskHeads) -> list[Array]:
-        """The mean (K, B, A) of the return by each network of psi."""
+        """Return the mean (K, B, A) of the return that each network of psi predicts."""
         found = [psi[..., 0, :] for psi in outputs[: self.mean_networks]]
         if not self.events:
             return [psi[..., 0] for psi in found]
@@ -180,7 +184,7 @@ class MeanLowRank(MeanOnly):
         return self.means(outputs, task_heads), variance
 
     def losses(self, chosen: Parts, following: Parts, given: Transition) -> Losses:
-        """Return the losses of all features: of their means, and of the variances of their sums."""
+        """Return the losses of the means of features, plus the losses of the variances of sums of features."""
         later = self._mean_after([jnp.clip(self._means(psi[:, :, 0]), *given.there) for psi in following[:-1]], given)
         target = jax.lax.stop_gradient(given.phi + given.discount[..., None] * later)
         most = jnp.log(jnp.maximum(given.here.high, 1.0))  # the largest logarithm of a target
@@ -196,7 +200,7 @@ class MeanLowRank(MeanOnly):
         return Losses(jnp.sum(of_means, axis=(0, 2)) + of_sums, error, jnp.zeros(2))
 
     def _mean_after(self, means: list[Array], given: Transition) -> Array:
-        """The mean (K, B, d) of the feature return from s', 3/4 by the network with the lower w . psi."""
+        """Return the mean (K, B, d) of the feature return from s' on, weighted as in the module's header."""
         if len(means) == 1:
             return means[0]
         first, second = means
@@ -206,7 +210,7 @@ class MeanLowRank(MeanOnly):
         return share * first + (1 - share) * second
 
     def _losses_of_sums(self, chosen: Array, following: Array, delta: Array, later: Array, given: Transition) -> Array:
-        """Losses (B,) of the variances of sums, from outputs (K, B, 1 + rank, d) and the means at s' (K, B, d)."""
+        """Return the losses (B,) of the variances of sums, from outputs (K, B, 1 + rank, d) and means `later` at s'."""
         weighed = given.weights * given.spread
         weighed = weighed / jnp.maximum(jnp.sqrt(jnp.sum(weighed**2, axis=-1, keepdims=True)), 1e-12)
         directions = jnp.concatenate([jnp.asarray(_directions(self.features)), weighed])
@@ -220,7 +224,7 @@ class MeanLowRank(MeanOnly):
         return self.features * jnp.sum(jnp.mean(target / q + jnp.log(q), axis=-1), axis=0)
 
     def _variances_of_sums(self, outputs: Array, directions: Array, largest: Array | None = None) -> Array:
-        """u' Sigma u (K, B, n) for directions u (n, d); `largest`: bounds of each feature's variance, (K, B, d)."""
+        """Return u' Sigma u (K, B, n) for directions u (n, d). `largest` (K, B, d) bounds the features' variances."""
         factors = outputs[:, :, 1:]  # (K, B, r, d)
         own = jnp.exp(jnp.clip(outputs[:, :, 0], -_MOST_READ, _MOST_LEARNED))
         if largest is not None:
@@ -229,8 +233,8 @@ class MeanLowRank(MeanOnly):
         return jnp.sum(common**2, axis=-1) + own @ (directions**2).T
 
     def _means(self, psi: Array) -> Array:
-        """Means (K, B, d) of features."""
-        # no exponential for features that are not events: it could overflow, and the gradient would be nan
+        """Return the means (K, B, d) of feature returns, from outputs that are logarithms for events."""
+        # other features get 0 in place of their output, because an exponential that overflows makes the gradient nan
         bounded = jnp.where(self._is_event, jnp.minimum(psi, _MOST_LEARNED), 0.0)
         return jnp.where(self._is_event, jnp.exp(bounded), psi)
 
@@ -250,7 +254,7 @@ class MeanLowRank(MeanOnly):
 
 @lru_cache(maxsize=32)
 def _directions(features: int) -> Floats:
-    """Fixed directions (n, d) of length 1: unit vectors and random ones."""
+    """Return fixed directions (n, d) of length 1: unit vectors and random vectors."""
     drawn = np.random.default_rng(0).standard_normal((_RANDOM * features, features))
     every = np.concatenate([np.eye(features), drawn])
     return np.asarray(every / np.sqrt((every**2).sum(axis=1, keepdims=True)), np.float32)
@@ -262,12 +266,12 @@ def _exp(logs: Array) -> Array:
 
 
 def poisson_loss(logs: Array, target: Array, most: Array | float = _MOST_LEARNED) -> Array:
-    """Return the losses m - y log m (..).
+    """Return the losses m - y log m (..) for predicted means m and targets y.
 
     Args:
         logs: Logarithms of the means m (..).
         target: Targets y (..), never negative.
-        most: The logarithm above which m is continued linearly, so that gradients stay bounded. Default: 10.
+        most: Above this value of log m, m is extrapolated linearly, so that gradients stay bounded. Default: 10.
     """
     bounded = jnp.minimum(logs, most)
     return jnp.exp(bounded) * (1 + logs - bounded) - target * logs

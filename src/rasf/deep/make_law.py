@@ -1,4 +1,4 @@
-"""Construction of the objects that represent return distributions (`Law`)."""
+"""Construction of `Law` objects, which define how networks represent return distributions."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def make_law(
     timed: bool = False,
     mean_networks: int = 2,
 ) -> Law:
-    """Return the object that represents return distributions of a kind.
+    """Return the `Law` object for a kind of return distribution.
 
-    The arguments from `events` on are used by `MeanLowRank` only.
+    Only `MeanLowRank` uses the arguments from `events` on.
 
     Args:
         kind: The kind of distribution.
         features: Number d of features.
-        atoms: Atoms (d, N) of histograms. Default: none.
-        events: Indices of events: rare features that are never negative. Default: none.
-        rank: Rank of the part of the covariance that is not diagonal. Default: the smaller of 2 and d - 1.
+        atoms: N values of each feature's histogram, (d, N). Required for histograms, not used otherwise.
+        events: Indices of events, which are rare features that are never negative. Default: none.
+        rank: Rank of the matrix that is added to the diagonal of the covariance. Default: the smaller of 2 and d - 1.
         timed: Whether episodes have a time limit. Default: False.
         mean_networks: Number of networks that learn the mean. Default: 2.
     """

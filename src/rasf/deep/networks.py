@@ -1,27 +1,27 @@
 """Stacks of K multi-layer perceptrons: axis 0 of every array is over the K networks.
 
-    B inputs x (B, n) -> hidden layers -> features of the state h (K, B, m) -> outputs (K, B, A, H, M)
+    B inputs x (B, n) -> hidden layers -> encodings h (K, B, m) -> last layer -> outputs (K, B, A, H, M)
 
 The last layer has H heads of M numbers for each of A actions. If the K networks share the hidden layers, axis 0 of the
 arrays of these layers has length 1.
 
 The activation of hidden layers is tanh. The first layer may have sines instead, with learned frequencies and phases. A
-layer of sines distinguishes nearby states from the start, whereas a new layer of tanh is almost linear between them.
+new layer of sines distinguishes nearby states. A new layer of tanh hardly does, because it is almost linear.
 
-An observation may be a list of objects, the first of which is the agent. The first layer can then see each object
-together with the agent (`Pairs`), and further layers each object separately (`Each`), with the same weights for all
-objects. The maxima of the outputs over all objects are the inputs of the next layer. So the order of the objects has no
-effect, and learning about one object applies to all. Objects whose numbers are all zero are empty and ignored. The
-activation of such networks is ReLU, because values change sharply where a collision begins.
+An observation may be a list of objects, the first of which is the agent. The first layer is then applied to each pair
+of the agent and an object (`Pairs`). Further layers are applied to each object separately (`Each`). All objects have
+the same weights. The maxima of the outputs over all objects are the inputs of the next layer. So the order of the
+objects has no effect, and learning about one object applies to all objects. Objects whose numbers are all zero are
+absent and ignored. The activation of such networks is ReLU, because values change sharply close to a collision.
 
-The largest part of the memory that is read holds the last layer's weights W (K, m, A, X). There are two ways to compute
-the outputs of one action a, and the way with the smaller intermediate result is used:
+An update mostly reads the last layer's weights W (K, m, A, X). There are two ways to compute the outputs of one action
+a. The way with the smaller intermediate result is used:
 
-    m < X    (h x e_a) . W, with W in the shape (m A, X) and the outer product of h and the one-hot vector e_a of the
-             action; neither the outputs of other actions nor their zero gradients are written to memory
-    else     all outputs h . W, from which the outputs of the action are selected
+    m < X     (h x e_a) . W, where h x e_a is the flattened outer product of h and the one-hot vector of a, and W has
+              the shape (m A, X). Outputs of other actions and their zero gradients are not written to memory.
+    m >= X    h . W for all actions, from which the outputs of a are selected
 
-X is H M rounded up to a multiple of eight, because matrix units of GPUs need aligned rows. The padding is never read.
+X is H M rounded up to a multiple of eight, because matrix units of GPUs need aligned rows. The padding is not used.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ _ALIGNMENT = 8
 
 
 class Layer(NamedTuple):
-    """A linear layer of K networks: weights (K, n, ..) and biases (K, ..)."""
+    """A linear layer of K networks with n inputs: weights (K, n, ..) and biases (K, ..)."""
 
     weight: Array
     bias: Array
 
 
 class Sines(NamedTuple):
-    """A layer whose outputs are sines: frequencies (K, n, m) and phases (K, m)."""
+    """A layer with the m outputs sin(x . weight + bias): frequencies `weight` (K, n, m) and phases `bias` (K, m)."""
 
     weight: Array
     bias: Array
 
 
 class Pairs(NamedTuple):
-    """A layer that sees each object together with the agent, f numbers each: weights (K, 2 f, m), biases (K, m).
+    """A layer applied to pairs of the agent and an object, of f numbers each: weights (K, 2 f, m), biases (K, m).
 
-    With weights (K, 2 f + 1, m), the layer also sees the last input of the network, which tells the time left.
+    With weights (K, 2 f + 1, m), a further input of the layer is the last input of the network, which is the time left.
     """
 
     weight: Array
@@ -65,16 +65,16 @@ class Pairs(NamedTuple):
 
     @property
     def numbers(self) -> int:
-        """The number f of numbers that describe an object."""
+        """How many numbers (f) describe one object."""
         return int(self.weight.shape[1]) // 2
 
     @property
     def timed(self) -> bool:
-        """Whether the time left is an input."""
+        """Whether the time left is an input of the layer."""
         return bool(self.weight.shape[1] % 2)
 
     def listed(self, inputs: int) -> int:
-        """Return how many of the inputs describe objects.
+        """Return the number of inputs that describe objects.
 
         Args:
             inputs: Number of all inputs of the network.
@@ -83,7 +83,7 @@ class Pairs(NamedTuple):
 
 
 class Each(NamedTuple):
-    """A layer that sees the previous layer's outputs for each object separately: weights (K, n, m), biases (K, m)."""
+    """A layer applied to the previous layer's outputs (n,) of each object: weights (K, n, m), biases (K, m)."""
 
     weight: Array
     bias: Array
@@ -93,14 +93,14 @@ Hidden = Layer | Sines | Pairs | Each
 
 
 class Network(NamedTuple):
-    """K networks: the hidden layers, and the heads with weights (K, m, A, X) and biases (K, A, X)."""
+    """K networks: the hidden layers, and the last layer `heads` with weights (K, m, A, X) and biases (K, A, X)."""
 
     hidden: tuple[Hidden, ...]
     heads: Layer
 
 
 class Heads(NamedTuple):
-    """Shape of the outputs of an action: `heads` heads of `numbers` numbers, `size` in all."""
+    """Shape of the outputs of an action: `heads` heads of `numbers` numbers. `size` is heads * numbers."""
 
     heads: int
     numbers: int
@@ -121,8 +121,8 @@ class Sizes(NamedTuple):
         shared: Whether all networks share the hidden layers. Default: False.
         frequency: Standard deviation of the initial frequencies of a first layer of sines, whose initial phases are
             uniform. 0 for a layer of tanh. Default: 0.
-        objects: How many numbers describe an object, if the inputs list objects; else 0. Default: 0.
-        timed: Whether the last `TIME_INPUTS` inputs tell the time left. Default: False.
+        objects: How many numbers describe one object, if the inputs list objects; else 0. Default: 0.
+        timed: Whether the last `TIME_INPUTS` inputs encode the time left. Default: False.
     """
 
     policies: int
@@ -147,8 +147,8 @@ def init_network(key: Array, sizes: Sizes, shape: Heads, *, separate_heads: bool
         key: A random key of jax.
         sizes: Sizes of the networks.
         shape: Shape of the outputs of an action.
-        separate_heads: Whether Glorot's rule counts each head, with all actions, as one layer. Otherwise it counts all
-            heads together as one layer. Default: False.
+        separate_heads: Whether Glorot's rule counts the outputs of one head for all actions as one layer. Otherwise the
+            rule counts the outputs of all heads together. Default: False.
     """
     policies, frequency, layers = sizes.policies, sizes.frequency, (sizes.first, *sizes.widths)
     *hidden_keys, head_key = jax.random.split(key, len(layers))
@@ -175,8 +175,8 @@ def kinds_of_layers(layers: int, objects: int, sines: bool) -> tuple[type[Hidden
 
     Args:
         layers: Number of hidden layers.
-        objects: How many numbers describe an object; 0 if inputs do not list objects.
-        sines: Whether the first layer is of sines.
+        objects: How many numbers describe one object; 0 if inputs do not list objects.
+        sines: Whether the first layer is a layer of sines.
     """
     if objects:
         return (Pairs, *(Each,) * (layers - 2), *(Layer,) * (layers > 1))
@@ -189,18 +189,18 @@ def _glorot(key: Array, shape: tuple[int, ...], fans: int) -> Array:
 
 
 def encode(network: Network, x: Array, activation: Callable[[Array], Array] = jnp.tanh) -> Array:
-    """Return the outputs of the hidden layers, the features of states.
+    """Return the encodings of inputs, which are the outputs of the last hidden layer.
 
     Args:
         network: The networks.
-        x: Inputs (B, n), or (K, B, n) if every network has its own.
+        x: Inputs (B, n), or (K, B, n) if every network has separate inputs.
         activation: The activation of the hidden layers, unless inputs list objects. Default: tanh.
 
     Returns:
-        Features (K, B, m), or (1, B, m) if the networks share both the hidden layers and the inputs.
+        Encodings (K, B, m), or (1, B, m) if the networks share both the hidden layers and the inputs.
     """
     policies, stacks = len(network.heads.weight), len(network.hidden[0].weight)
-    if x.ndim == 3 and stacks < policies:  # networks with shared layers, but separate inputs
+    if x.ndim == 3 and stacks < policies:  # shared layers, but separate inputs
         return encode(network, x.reshape(-1, x.shape[-1]), activation)[0].reshape(*x.shape[:2], -1)
     h, layers, usual = jnp.broadcast_to(x, (stacks, *x.shape[-2:])), network.hidden, activation
     if isinstance(layers[0], Pairs):
@@ -211,7 +211,7 @@ def encode(network: Network, x: Array, activation: Callable[[Array], Array] = jn
 
 
 def _largest_of_objects(pairs: Pairs, left: tuple[Hidden, ...], x: Array) -> tuple[Array, tuple[Hidden, ...]]:
-    """Apply the layers for objects to R objects x (K, B, R f); return maxima (K, B, m) and the layers that are left."""
+    """Apply the object layers to inputs x (K, B, n). Return maxima (K, B, m) over objects and the remaining layers."""
     numbers, listed = pairs.numbers, pairs.listed(x.shape[2])
     objects = x[..., :listed].reshape(*x.shape[:2], listed // numbers, numbers)
     own = _product(objects[:, :, 0], pairs.weight[:, :numbers]) + pairs.bias[:, None]
@@ -225,14 +225,14 @@ def _largest_of_objects(pairs: Pairs, left: tuple[Hidden, ...], x: Array) -> tup
 
 
 def _of_each(objects: Array, weight: Array) -> Array:
-    """The product (K, B, R, m) of each object's numbers (K, B, R, n) and the weight (K, n, m)."""
+    """Return the products (K, B, R, m) of the numbers (K, B, R, n) of R objects with the weight (K, n, m)."""
     policies, observations, rows, n = objects.shape
     flat = objects.reshape(policies, observations * rows, n)
     return _product(flat, weight).reshape(policies, observations, rows, weight.shape[-1])
 
 
 def _sine(x: Array) -> Array:
-    """The sine, with errors up to 4e-6 for moderate angles; jax's own function is several times slower on a CPU."""
+    """Return the sine, with errors up to 4e-6 for moderate angles. The sine of jax is several times slower on a CPU."""
     turns = jnp.round(x * (1 / jnp.pi))
     y = x - turns * jnp.pi
     square, odd = y * y, turns - 2 * jnp.floor(turns * 0.5)
@@ -245,7 +245,7 @@ def read_heads(heads: Layer, h: Array, shape: Heads) -> Array:
 
     Args:
         heads: The last layer.
-        h: Features (K, B, m) or (1, B, m), from `encode`.
+        h: Encodings (K, B, m) or (1, B, m), from `encode`.
         shape: Shape of the outputs of an action.
     """
     return _trimmed(_read_columns(heads, h), shape)
@@ -256,7 +256,7 @@ def read_action(heads: Layer, h: Array, action: Array, shape: Heads) -> Array:
 
     Args:
         heads: The last layer.
-        h: Features (K, B, m) or (1, B, m), from `encode`.
+        h: Encodings (K, B, m) or (1, B, m), from `encode`.
         action: Actions (K, B).
         shape: Shape of the outputs of an action.
     """
@@ -270,7 +270,7 @@ def read_action(heads: Layer, h: Array, action: Array, shape: Heads) -> Array:
 
 
 def plain_encode(network: Network, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return the same as `encode`, in numpy: features (K, B, m) or (1, B, m) of inputs x (B, n)."""
+    """Return the encodings (K, B, m) or (1, B, m) of inputs x (B, n), as `encode` does, in numpy."""
     h, layers = x, network.hidden
     listed = isinstance(layers[0], Pairs)
     if isinstance(layers[0], Pairs):
@@ -288,7 +288,7 @@ def plain_encode(network: Network, x: npt.NDArray[np.float32]) -> npt.NDArray[np
 def _plain_largest_of_objects(
     pairs: Pairs, left: tuple[Hidden, ...], x: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.float32], tuple[Hidden, ...]]:
-    """`_largest_of_objects` in numpy, for inputs x (B, R f). Objects that are empty in all inputs are skipped."""
+    """Do what `_largest_of_objects` does, in numpy, for inputs x (B, n). Skip objects that are absent in all inputs."""
     numbers, listed = pairs.numbers, pairs.listed(x.shape[1])
     objects = x[:, :listed].reshape(len(x), listed // numbers, numbers)
     present = np.asarray(objects.any(axis=-1))
@@ -312,9 +312,9 @@ def plain_outputs(network: Network, x: npt.NDArray[np.float32], shape: Heads) ->
 
 
 def _read_columns(heads: Layer, h: Array) -> Array:
-    """The outputs (K, B, A, X) of the last layer, with the padding."""
+    """Return the outputs (K, B, A, X) of the last layer, including the padding."""
     policies, actions, columns = heads.bias.shape
-    if len(h) < policies:  # one product for all networks
+    if len(h) < policies:  # shared hidden layers: one product for all networks
         return jnp.einsum("bm,kmax->kbax", h[0], heads.weight) + heads.bias[:, None]
     flat = _product(h, heads.weight.reshape(policies, -1, actions * columns))
     return flat.reshape(policies, -1, actions, columns) + heads.bias[:, None]
@@ -329,7 +329,7 @@ def fold_heads(heads: Layer, factor: Array) -> Layer:
 
     Args:
         heads: The given heads.
-        factor: Factors (K, size, n) of `size` given columns in n new columns.
+        factor: Factors (K, size, n). Entry (k, i, j) is the factor of the given column i in the new column j.
     """
     xp, size = array_namespace(heads.weight, factor), factor.shape[1]
     weight = xp.einsum("kmax,kxn->kman", heads.weight[..., :size], factor)
@@ -337,7 +337,7 @@ def fold_heads(heads: Layer, factor: Array) -> Layer:
 
 
 def choose_policies(network: Network, chosen: slice | Ints) -> Network:
-    """Return some of the K networks; shared layers stay shared.
+    """Return some of the K networks. Shared layers stay shared.
 
     Args:
         network: The networks.
@@ -350,12 +350,12 @@ def choose_policies(network: Network, chosen: slice | Ints) -> Network:
 
 
 def choose_heads(heads: Layer, index: Array, shape: Heads) -> Layer:
-    """Return F heads of each network, as a layer.
+    """Return the last layer with only F heads of each network.
 
     Args:
-        heads: All heads.
+        heads: The last layer with all heads.
         index: Indices (K, F) of the heads to keep.
-        shape: Shape of all outputs of an action.
+        shape: Shape of the outputs of an action with all heads.
     """
 
     def choose(part: Array, chosen: Array) -> Array:
@@ -367,17 +367,17 @@ def choose_heads(heads: Layer, index: Array, shape: Heads) -> Layer:
 
 @jax.custom_vjp
 def _pick(columns: Array, action: Array) -> Array:
-    """Columns (K, B, X) of the actions (K, B), from columns (K, B, A, X)."""
+    """Return the columns (K, B, X) of the actions (K, B), from columns (K, B, A, X)."""
     return jnp.take_along_axis(columns, action[..., None, None], axis=2)[:, :, 0]
 
 
 def _pick_forward(columns: Array, action: Array) -> tuple[Array, tuple[Array, Array]]:
-    # the backward pass uses only the shape of the columns, so the compiler need not store their values
+    # the backward pass uses only the shape of the columns, so the compiler can drop their values
     return _pick(columns, action), (columns, action)
 
 
 def _pick_backward(kept: tuple[Array, Array], slope: Array) -> tuple[Array, None]:
-    # a comparison in place of the scatter of automatic differentiation, which is slow on a GPU
+    # Automatic differentiation would use a scatter, which is slow on a GPU. A comparison is faster.
     columns, action = kept
     taken = action[..., None, None] == jnp.arange(columns.shape[2])[:, None]
     return jnp.where(taken, slope[:, :, None], 0.0), None
@@ -388,7 +388,7 @@ _pick.defvjp(_pick_forward, _pick_backward)
 
 @jax.custom_vjp
 def _product(x: Array, weight: Array) -> Array:
-    """The product (K, B, m) of x (K, B, n) and weight (K, n, m)."""
+    """Return the product (K, B, m) of x (K, B, n) and weight (K, n, m)."""
     return jnp.einsum("kbn,knm->kbm", x, weight)
 
 

@@ -1,13 +1,13 @@
-"""Prioritised replay: rows of the replay are drawn with probabilities proportional to their priorities.
+"""Prioritised replay: a row of the replay (a step) is drawn with a probability proportional to its priority.
 
-The priority of a row is the error of the networks when the row was last drawn. A new row has no error yet, and gets the
-largest priority of the last batch. Prioritised replay is for important steps that are rare. In minecart-v0, for
-example, one of two hundred random steps finds ore. If these steps are drawn no more often than others, a small network
-does not fit them.
+The priority of a row is the prediction error of the networks in the last update that drew the row. A new row has no
+error yet, and gets the largest priority of the last batch. Prioritised replay helps if important steps are rare. In
+minecart-v0, for example, one of 200 random steps finds ore. With uniform sampling, a small network does not fit these
+steps.
 
 Priorities are stored in blocks of 64, together with the sum of each block. So drawing a row reads the sums and one
-block instead of all priorities. `Priorities` is for compiled loops, `HostPriorities` for learners that are stepped from
-Python. Tests compare the two.
+block instead of all priorities. The fused driver uses `Priorities` (jax), the stepped driver uses `HostPriorities`
+(numpy).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ import numpy.typing as npt
 from rasf.arrays import Array, Floats, Ints
 from rasf.compiled import compiled
 
-_BLOCK = 64  # priorities of a block
+_BLOCK = 64  # number of priorities in a block
 _LEAST = 1e-6  # the smallest priority, so that the sum is never zero
 
 
 class Priorities(NamedTuple):
-    """Priorities of rows.
+    """Priorities of the rows of a replay.
 
     Attributes:
         each: Priorities in n blocks, (n, 64).
         sums: Sums (n,) of the blocks.
-        most: The largest priority of the last batch ().
+        most: The largest priority of the last batch, a scalar (). It is 1 before the first batch.
     """
 
     each: Array
@@ -45,15 +45,15 @@ class Priorities(NamedTuple):
         return cls(jnp.zeros((blocks, _BLOCK)), jnp.zeros(blocks), jnp.ones(()))
 
     def begin(self, at: Array) -> Priorities:
-        """Return the priorities with new rows at the indices `at` (n,), which get the priority `most`."""
+        """Return the priorities in which the new rows at the indices `at` (n,) have the priority `most`."""
         return self._set(at, jnp.full(at.shape, self.most))
 
     def rate(self, at: Array, errors: Array) -> Priorities:
-        """Return the priorities with new errors as the priorities of some rows.
+        """Return the priorities in which the rows of an update have their new errors as priorities.
 
         Args:
             at: Indices (n,) of the rows. A row may be listed twice, with the same error.
-            errors: Errors (n,).
+            errors: Errors (n,) of the networks in these rows.
         """
         return self._set(at, errors)._replace(most=jnp.max(errors))
 
@@ -66,9 +66,9 @@ class Priorities(NamedTuple):
         """Return the indices (n,) of rows that are drawn by priority.
 
         Args:
-            shares: Uniform random numbers (n,) in [0, 1). The number u draws the first row at which the cumulative sum
-                of priorities exceeds u times the sum of all priorities.
-            size: Number of rows in use; no other rows are drawn.
+            shares: Uniform random numbers (n,) in [0, 1). The number u selects the first row at which the cumulative
+                sum of priorities exceeds u times the sum of all priorities.
+            size: Number of rows in use. Only these rows are drawn.
         """
         up_to = jnp.cumsum(self.sums)
         spot = shares * up_to[-1]
@@ -78,7 +78,7 @@ class Priorities(NamedTuple):
         return jnp.minimum(block * _BLOCK + offset, size - 1)
 
     def frequency(self, at: Array, size: Array) -> Array:
-        """Return the probability of each row, divided by its probability in uniform sampling, (n,).
+        """Return the probability of drawing each row, divided by this probability in uniform sampling, (n,).
 
         Args:
             at: Indices (n,) of the rows.
@@ -110,13 +110,16 @@ class HostPriorities:
         return np.asarray(_drawn(self._each, self._sums, shares, size))
 
     def frequency(self, at: Ints, size: int) -> Floats:
-        """Return the frequencies (n,) of rows as `Priorities.frequency` does."""
+        """Return the relative probabilities (n,) of rows, as `Priorities.frequency` does."""
         return self._each.reshape(-1).take(at) * (size / self._sums.sum())
 
 
 @compiled()
 def _set(each: Array, sums: Array, at: Ints, new: Array) -> None:
-    """Set priorities of rows, and the sums of their blocks. If a row is listed twice, its last priority counts."""
+    """Set the priorities of the rows `at` to `new`, and update the sums of their blocks.
+
+    If a row is listed twice, its last priority is stored.
+    """
     for i in range(len(at)):
         each[at[i] // _BLOCK, at[i] % _BLOCK] = max(new[i], np.float32(_LEAST))
     for i in range(len(at)):
@@ -129,7 +132,7 @@ def _set(each: Array, sums: Array, at: Ints, new: Array) -> None:
 
 @compiled()
 def _drawn(each: Array, sums: Array, shares: Array, size: int) -> Ints:
-    """The indices (n,) of rows; arguments as for `Priorities.draw`."""
+    """Return the indices (n,) of rows drawn by priority. Arguments are as for `Priorities.draw`."""
     up_to = np.cumsum(sums[: -(-size // _BLOCK)])
     found = np.empty(len(shares), np.int64)
     for i in range(len(shares)):
@@ -139,5 +142,5 @@ def _drawn(each: Array, sums: Array, shares: Array, size: int) -> Ints:
         while reached <= spot and offset < _BLOCK - 1:
             offset += 1
             reached += each[block, offset]
-        found[i] = min(block * _BLOCK + offset, size - 1)  # rounding may lead past the last row
+        found[i] = min(block * _BLOCK + offset, size - 1)  # rounding errors can give an index past the last row
     return found

@@ -1,13 +1,16 @@
-"""Replay: one row of numbers per step, so that a minibatch is one gather. Only this module knows the columns of a row.
+"""Replay memory: each step is one row of numbers, so that a minibatch is read by one gather operation.
 
-    row    obs (n numbers), next_obs (n), phi (d features), action, not_terminated, task (an index), last
+The columns of a row are defined in this module only. With m numbers per observation and d features, the columns are
 
 An action is an index, or a vector of `action_size` numbers. `last` is 1 if the episode is over after the step,
 terminated or truncated. A sample is a window: a step and up to n_step - 1 steps that follow it in the same episode.
 Steps that are not in the replay are left out.
 
-Steps are stored in rounds. `Ring` is for compiled loops, in which every environment takes one step in every round.
-`HostReplay` is for learners that are stepped from Python, in which some environments may skip a round.
+`last` is 1 if the episode terminated or was truncated after the step. A sample is a window: a step and up to n_step - 1
+steps that follow this step in the same episode. A window is shorter if later steps are not in the replay.
+
+Steps are stored in rounds of one step per environment. The fused driver uses `Ring`, which requires that every
+environment takes a step in every round. The stepped driver uses `HostReplay`, where an environment may skip a round.
 """
 
 from __future__ import annotations
@@ -27,16 +30,16 @@ _COLUMNS = 3  # columns of a row other than observations, features and the actio
 
 
 class Windows(NamedTuple):
-    """B windows of at most n steps, with m numbers of an observation and d features.
+    """B windows of at most n steps, with m numbers per observation and d features.
 
     Attributes:
         obs: The first observation (B, m).
         action: (B, n), or (B, n, action_size).
         phi: (B, n, d).
         next_obs: (B, n, m).
-        not_terminated: (B, n), 0 for steps that terminated the episode; truncation does not count.
+        not_terminated: (B, n), 0 for steps after which no return remains (termination, or the agent's `limit`), else 1.
         task: Index (B,) of the task that was active in the first step.
-        follows: (B, n), 1 for steps of the window, 0 for steps to be ignored; always 1 for the first step.
+        follows: (B, n), 1 for steps of the window, 0 for padding after the last step of the window.
     """
 
     obs: Array
@@ -49,7 +52,7 @@ class Windows(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Single steps (..), as the named columns of rows."""
+    """Steps (..) as named arrays; the module's header lists the names."""
 
     obs: Array
     action: Array
@@ -70,7 +73,7 @@ def pack(steps: Steps, dtype: npt.DTypeLike | None = None) -> Array:
 
     Args:
         steps: Steps (..).
-        dtype: The type of the rows. Default: the common type of the columns.
+        dtype: The type of the numbers in the rows. Default: the common type of the columns.
     """
     xp = array_namespace(steps.obs)
     action = xp.asarray(steps.action)
@@ -104,12 +107,12 @@ def unpack(rows: Array, observation_size: int, next_size: int | None = None, act
 
 
 class Drawn(NamedTuple):
-    """Windows (..) of at most n rows, with R unnamed columns as in the replay.
+    """Windows (..) of at most n rows of R columns, as read from the replay.
 
     Attributes:
-        obs: The first observation (.., m).
-        rest: The other columns (.., n, R - m) of each row.
-        follows: (.., n), 1 for rows that belong to the window.
+        obs: The first observation (.., m) of each window.
+        rest: All columns after `obs`, for every row of a window, (.., n, R - m).
+        follows: (.., n), 1 for rows that belong to the window, 0 for padding.
     """
 
     obs: Array
@@ -129,9 +132,10 @@ class Drawn(NamedTuple):
 
 
 class Ring(NamedTuple):
-    """Rows (capacity, R) of E environments, all of which step in every round. The oldest rows are overwritten.
+    """A replay in jax: rows (capacity, R) of E environments that all take one step in every round.
 
-    R is the number of columns. The capacity is a multiple of E, so that a round is E consecutive rows.
+    R is the number of columns. The capacity is a multiple of E, so that a round is E consecutive rows. If the replay is
+    full, new rows overwrite the oldest rows.
     """
 
     rows: Array
@@ -160,24 +164,24 @@ class Ring(NamedTuple):
 
         Args:
             chosen: Indices (B,) of the first rows of the windows.
-            stored: Number of rows stored so far, including overwritten rows.
+            stored: Number of all rows stored so far, including overwritten rows.
             environments: Number E of environments.
             n_step: Maximum number of rows of a window.
             observation_size: Size of an observation.
         """
         ahead = environments * jnp.arange(n_step)
         rest = self.rows[(chosen[:, None] + ahead) % len(self.rows), observation_size:]
-        younger = (stored - 1 - chosen) % len(self.rows)  # number of rows that were stored after the chosen one
+        younger = (stored - 1 - chosen) % len(self.rows)  # number of rows stored after the chosen row
         continues = jnp.cumprod(1 - rest[:, :-1, -1], axis=1)
         follows = jnp.concatenate([jnp.ones((len(chosen), 1)), continues], axis=1)
         return Drawn(self.rows[chosen, :observation_size], rest, follows * (ahead <= younger[:, None]))
 
 
 class HostReplay:
-    """The last `capacity` rows, in host memory that grows as rows are stored.
+    """A replay in numpy: the last `capacity` rows, in memory that grows as rows are stored.
 
-    For each row, the index of the next row of the same episode is stored, or -1. The oldest rows are overwritten first.
-    So a row is overwritten before its next row, and the stored index stays valid.
+    For each row, the replay stores the index of the next row of the same episode, or -1 if there is no such row. The
+    oldest rows are overwritten first. So a row is overwritten before its next row, and the stored index stays valid.
 
     Args:
         capacity: Maximum number of rows.
@@ -204,7 +208,7 @@ class HostReplay:
             np.empty((0, end - begin), kind) for (begin, end), kind in zip(pairwise(ends), kinds, strict=True)
         ]
         self._following: Ints = np.zeros(0, np.int64)
-        self._latest: Ints = np.full(environments, -1, np.int64)  # newest row of each running episode, or -1
+        self._latest: Ints = np.full(environments, -1, np.int64)  # index of each running episode's newest row, or -1
         self._capacity, self._stored = capacity, 0
         self._grow(_FIRST_ROWS)
 
@@ -212,7 +216,7 @@ class HostReplay:
         return min(self._stored, self._capacity)
 
     def state(self) -> dict[str, Any]:
-        """Return the rows in use, for checkpoints."""
+        """Return the stored rows and their links, for checkpoints."""
         parts = tuple(part[: len(self)] for part in self._parts)
         links = {"following": self._following[: len(self)], "latest": self._latest}
         return {"parts": parts, "stored": self._stored, **links}
@@ -235,7 +239,7 @@ class HostReplay:
         self._grow(max(len(self._following), _FIRST_ROWS))
 
     def _grow(self, rows: int) -> None:
-        """Make room for `rows` rows in all, or for the capacity if that is less."""
+        """Enlarge the memory to `rows` rows, or to the capacity if the capacity is smaller."""
         more = min(rows, self._capacity) - len(self._following)
         self._parts = [np.concatenate([old, np.empty((more, old.shape[1]), old.dtype)]) for old in self._parts]
         self._following = np.concatenate([self._following, np.full(more, -1, np.int64)])
@@ -245,7 +249,7 @@ class HostReplay:
 
         Args:
             rows: Rows (n, R).
-            environments: Indices (n,) of the environments of the rows, each at most once.
+            environments: The index (n,) of each row's environment. Every environment has at most one row.
         """
         end = self._stored + len(rows)
         while len(self._following) < min(end, self._capacity):
@@ -262,7 +266,7 @@ class HostReplay:
         return at
 
     def cut(self) -> None:
-        """End the running episodes: rows that are stored later do not follow the stored ones."""
+        """End the running episodes, so that rows stored later are not linked to earlier rows."""
         self._latest[:] = -1
 
     def draw(self, chosen: Ints, n_step: int) -> Drawn:
@@ -282,15 +286,15 @@ class HostReplay:
         return Drawn(first.take(chosen, axis=0).astype(np.float32, copy=False), rest, follows)
 
     def rows(self) -> npt.NDArray[np.float32]:
-        """Return all rows."""
+        """Return all stored rows (n, R)."""
         return np.concatenate([part[: len(self)] for part in self._parts], axis=-1, dtype=np.float32)
 
 
 @compiled()
 def _linked(following: Ints, chosen: Ints, n_step: int) -> tuple[Ints, Array]:
-    """Indices (B, n_step) of the rows of windows, and flags (B, n_step) that are 1 for these rows.
+    """Return the indices (B, n_step) of the rows of windows, and flags (B, n_step), 1 for rows and 0 for padding.
 
-    A window of fewer rows is padded with copies of its last row, for which the flags are 0.
+    A window of fewer than n_step rows is padded with copies of its last row.
     """
     at = np.empty((len(chosen), n_step), np.int64)
     follows = np.zeros((len(chosen), n_step), np.float32)

@@ -6,7 +6,7 @@
     MomentSettings        rasfdqn         mean and covariance; the covariance is a diagonal plus a matrix of low rank
     ActorSettings         rasftd3         the same as MomentSettings, for continuous actions
 
-A setting that has no meaning for a distribution is not a field of its class.
+Each class has only the settings that have an effect on its agents.
 """
 
 from __future__ import annotations
@@ -30,28 +30,29 @@ _SWITCHES = ("decay", "shared", "interleaved", "epsilon_z")
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """Settings that all networks have; the defaults are the paper's.
+    """Settings of all agents that learn by networks. The defaults are those of the paper.
 
     Attributes:
         gamma: Discount. 1 is allowed if the horizon is "episode". Default: 0.9.
-        horizon: "episode": returns end at the time limit, and networks see the time left. "continuing": returns are
-            learned as if there were no limit. Default: "continuing".
-        episode_length: The time limit in steps; 0 for the limit that the environment declares. Without any limit,
-            returns are continuing. Default: 0.
+        horizon: "episode": returns end at the time limit, and the time left is an input of the networks. "continuing":
+            returns are learned as if there were no limit. Default: "continuing".
+        episode_length: The time limit in steps; 0 for the limit that the environment declares. If neither gives a
+            limit, the horizon is "continuing". Default: 0.
         widths: Units of the hidden layers. Default: (256, 256).
         shared: Whether all policies share the hidden layers. Default: False.
-        objects: How many numbers describe an object, if an observation is a list of objects: the first row is the
-            agent, rows of zeros are empty, and the order of the other rows has no meaning. 0 for other observations.
-            Default: 0.
-        frequency: Standard deviation of the initial frequencies of a first layer of sines, which suits functions that
-            change quickly; 0 for a first layer of tanh. Default: 0.
+        objects: How many numbers describe one object, if an observation is a list of objects. The first object is the
+            agent, an object of zeros is absent, and the order of the other objects has no effect. 0 for other
+            observations. Default: 0.
+        frequency: Standard deviation of the initial frequencies of a first layer of sines. Such a layer can fit
+            functions that change quickly. 0 for a first layer of tanh. Default: 0.
         batch: Transitions in an update. Default: 32.
         updates: Updates for each step of the environment; 0.25 is one update in four steps. In a world written in jax,
-            a round of one step for each interleaved task and risk must have a whole number of updates. Default: 1.
+            each interleaved task and risk takes one step in a round, and the number of updates for a round must be a
+            whole number. Default: 1.
         learning_rate: Learning rate of Adam. Default: 1e-3.
         decay: Whether the learning rate decreases linearly, to 2 % at the end of training. Default: False.
         target_period: Updates between copies to the target networks; 0 for no target networks. Default: 1000.
-        average: The acting networks are the average of the networks over about this many updates; 0 to act with the
+        average: Number of updates over which the weights of the acting networks are averaged; 0 to act with the
             networks of the last update. Default: 0.
         freeze: Share of training, at its end, in which policies are frozen and only their distributions are learned.
             Default: 0.
@@ -62,8 +63,8 @@ class NetworkSettings:
             proportional to 1 / n^2 (epsilon-z-greedy exploration, Dabney and others, 2021). Default: False.
         n_step: Maximum number of steps over which features are summed before bootstrapping. Default: 1.
         warmup: Random steps before the first update, which determine the scale of inputs and features. Default: 0.
-        prioritised: Share of a batch that is drawn by priority; the rest is drawn uniformly. Default: 0.
-        replay: Steps that the replay keeps; 0 keeps all. Default: 0.
+        prioritised: Share of a batch that is drawn by priority. The other transitions are drawn uniformly. Default: 0.
+        replay: Number of steps that the replay keeps; 0 to keep all steps. Default: 0.
         interleaved: Whether tasks are interleaved instead of trained in sequence. Default: False.
     """
 
@@ -131,10 +132,10 @@ class CovarianceSettings(NetworkSettings):
 class HistogramSettings(NetworkSettings):
     """Settings of `sfc51` and `rasfc51`, which learn a histogram of every feature.
 
-    The class adds a field to `NetworkSettings`.
+    The class has the fields of `NetworkSettings` and one more field.
 
     Attributes:
-        atoms: Atoms of each histogram. Default: 51.
+        atoms: Number of atoms of each histogram. Default: 51.
     """
 
     kind: ClassVar[LawKind] = LawKind.HISTOGRAM
@@ -151,15 +152,15 @@ class HistogramSettings(NetworkSettings):
 class MomentSettings(NetworkSettings):
     """Settings of `rasfdqn`, which learns the mean and a covariance of low rank.
 
-    The class adds fields to `NetworkSettings`, and has other defaults.
+    The class has the fields of `NetworkSettings`, with other defaults, and two more fields.
 
     Attributes:
-        events: Indices of rare features that are never negative, such as a crash. The network outputs the logarithms of
-            their means. Default: none; `rasf.learn` uses the features in its argument `once`, or else
-            the events that the environment declares.
-        averse_episodes: Share of training episodes that act risk-averse, so that the results of averse acting are
-            learned from experience. For each such episode, a number from 0 to 2 is drawn, and scores are reduced by
-            this number of standard deviations of the return. Default: 0.5.
+        events: Indices of rare features that are never negative, such as a crash. For these features the networks
+            output the logarithm of the mean. Default: none; `rasf.learn` then uses the features in its argument `once`,
+            or else the events that the environment declares.
+        averse_episodes: Share of training episodes in which the behaviour policy is risk-averse, so that the results of
+            averse acting are learned from experience. For each such episode, a number c from 0 to 2 is drawn. Scores
+            are then reduced by c standard deviations of the return. Default: 0.5.
 
     The defaults differ from the paper's: gamma 0.99, horizon "episode", widths (64, 64), shared, batch 64,
     learning_rate 2e-3, decay, target_period 250, average 1000, freeze 0.2, epsilon 0.05, exploration 0.2, n_step 5,

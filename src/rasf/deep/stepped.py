@@ -1,18 +1,20 @@
 """The stepped driver, for environments that jax cannot compile, such as those of Gymnasium.
 
-The algorithm is that of `rasf.deep.algorithm`. The caller owns the environments and calls
+The algorithm is that of `rasf.deep.algorithm`. The caller steps the environments and calls these methods:
 
-    act       choose an action for each of n environments, for its active task
+    act       choose an action for each of n environments, for the active task of the environment
     observe   store n steps in the replay, in host memory
-    learn     do several updates in one compiled scan, on windows that were sampled before
+    learn     do several updates in one compiled scan, on windows that were sampled before the scan
 
-Two things happen later than in the fused driver, so that the environments do not wait for updates: the acting networks,
-in numpy, are copied every `act_every` updates, and several updates are done `together` in one call. If both are 1 and
-the updates of a round divide `target_period`, the two drivers compute the same numbers up to rounding. The fused driver
-copies target networks between rounds only.
+Two differences from the fused driver keep the environments from waiting for updates. The acting networks are copied to
+numpy only every `act_every` updates, and `together` updates are done in one call. If `act_every` and `together` are 1
+and the updates of a round divide `target_period`, both drivers compute the same numbers up to rounding. The condition
+on `target_period` is needed because the fused driver copies target networks between rounds only.
 
 There is no remaining return after an episode terminated or reached the agent's `limit`. An episode that was truncated
-earlier is bootstrapped from its true last observation. The same seed and the same calls give the same bits.
+earlier is bootstrapped from its last observation. The same seed and the same calls give the same bits.
+
+Shapes: n environments, m numbers per observation, d features, T tasks, K policies, A actions, B windows of a batch.
 """
 
 from __future__ import annotations
@@ -41,19 +43,19 @@ from rasf.risk import Risk
 from rasf.risk.base import check_beta
 from rasf.transfer import gpi, gpi_actions
 
-BaseScores = Callable[[npt.NDArray[np.float32], int], npt.NDArray[Any]]  # obs (n, m), task -> best scores (n, A)
-_TOGETHER = 4  # on a CPU, a scan of four updates takes two thirds of the time of four calls; longer scans gain little
-_BLOCK = 256  # rounds or updates whose random numbers are drawn at once
+BaseScores = Callable[[npt.NDArray[np.float32], int], npt.NDArray[Any]]  # (obs (n, m), task) -> best scores (n, A)
+_TOGETHER = 4  # on a CPU, a scan of 4 updates takes two thirds of the time of 4 calls; longer scans save little more
+_BLOCK = 256  # number of rounds or updates for which random numbers are drawn in one call
 _Drawn = TypeVar("_Drawn", bound=NamedTuple)
 
 
 class Learned:
-    """Statistics of some updates, which are read from the device only on demand, so that no step waits for the device.
+    """Statistics of updates. The numbers are read from the device only on demand, so that no step waits for the device.
 
     Args:
-        totals: For each call of the compiled updates, the sum of losses, and the sum of clipped mass (2,).
-        updates: Number of the updates in these sums.
-        by: Number of all updates so far.
+        totals: For each call of the compiled updates, the sum of losses and the sum of clipped mass (2,).
+        updates: Number of updates in these sums.
+        by: Number of all updates of the learner so far.
     """
 
     def __init__(self, totals: list[tuple[Array, Array]], updates: int, by: int) -> None:
@@ -79,14 +81,15 @@ class Learned:
 
 @dataclass(frozen=True)
 class Pace:
-    """How many environments a learner has, and how its updates are scheduled.
+    """The number of environments of a learner, and the schedule of its updates.
 
     Args:
         num_envs: Number of environments.
-        capacity: Steps that the replay keeps.
-        together: Updates done in one call, a power of two. Default: the largest power up to `num_envs`, at least 4.
-        act_every: Updates between copies of the acting networks to numpy. With a larger number, actions wait less
-            often for updates. Default: 1.
+        capacity: Number of steps that the replay keeps.
+        together: Number of updates in one call, a power of two. Default: the largest power of two that is not above
+            `num_envs`, but at least 4.
+        act_every: Number of updates between copies of the acting networks to numpy. With a larger number, actions wait
+            less often for updates. Default: 1.
         dtype: The type of observations in the replay, which must represent them exactly. Default: float32.
     """
 
@@ -127,14 +130,15 @@ class SteppedLearner:
 
     Args:
         agent: The agent.
-        tasks: The tasks in which experience is collected. Without `policies`, one for each policy of the agent.
-        beta: The beta of acting, one for all tasks or (T,) for each. Without `policies`, the policies also learn for
-            this beta.
+        tasks: The tasks in which experience is collected. If `policies` is not given, the number of tasks must be the
+            agent's number of policies.
+        beta: The beta of acting: one number for all tasks, or (T,) for the T tasks. If `policies` is not given, the
+            policies also learn for this beta, which must then be one number.
         seed: The seed of all random numbers.
         pace: The number of environments and the schedule of updates.
         policies: The task and the beta for which each policy learns. Default: policy k learns for task k, at `beta`.
-        base_scores: A function from observations (n, m) and the index of a task to the best scores (n, A) of the
-            policies of a base library, which take part in GPI. Default: none.
+        base_scores: A function from observations (n, m) and the index of a task to the best scores (n, A) over the
+            policies of a base library. GPI then includes these scores. Default: none.
 
     Raises:
         ValueError: Arguments do not fit together, or a number is invalid.
@@ -162,12 +166,12 @@ class SteppedLearner:
             check_beta(one)
         if betas.shape not in ((), (n_tasks,)) or (betas.ndim and policies is None):
             raise ValueError(
-                f"beta must be one number, or, with policies, one number for each of {n_tasks} tasks, got {beta!r}"
+                f"beta must be one number, or, if policies are given, {n_tasks} numbers for the tasks, got {beta!r}"
             )
         learned = n_tasks if policies is None else len(policies.weights)
         if learned != agent.policies:
             name = "tasks" if policies is None else "policies"
-            raise ValueError(f"{name} must be {agent.policies}, as many as the agent has policies, got {learned}")
+            raise ValueError(f"{name} must be {agent.policies} in number, one per policy of the agent, got {learned}")
         self._num_envs = num_envs = pace.num_envs
         if agent.activation is not jnp.tanh:
             raise ValueError("activation must be tanh for environments that are stepped, because networks act in numpy")
@@ -201,7 +205,7 @@ class SteppedLearner:
     @property
     def networks(self) -> Networks:
         """A copy of the acting networks, in numpy, for unscaled inputs and unscaled features."""
-        # a copy, because a view would keep updates from reusing the memory of the networks
+        # a view would prevent updates from reusing the memory of the networks
         copy: Networks = jax.tree.map(np.array, self.agent.acting(self._learner))
         return self._scaling.unscaled(self.agent, copy) if self.agent.settings.warmup else copy
 
@@ -214,7 +218,7 @@ class SteppedLearner:
         """Set the active task.
 
         Args:
-            task: The index of the task: one for all environments, or (n,), one for each.
+            task: The index of the task, one number for all environments or (n,).
         """
         given, most = np.broadcast_to(np.asarray(task, np.int64), (self._num_envs,)), len(self._weights) - 1
         if given.min() < 0 or given.max() > most:
@@ -223,12 +227,12 @@ class SteppedLearner:
         self._on_task = {int(one): np.flatnonzero(given == one) for one in np.unique(given)}
 
     def restored(self) -> None:
-        """Update derived attributes after a checkpoint was restored."""
+        """Recompute the attributes that a checkpoint does not store, after a checkpoint was restored."""
         self._heads = {}
         self.begin_task(self.active)
 
     def cut(self) -> None:
-        """Begin new episodes: n-step sums and repeated actions end here."""
+        """Begin new episodes in all environments, and end the running n-step sums and repeated actions."""
         self._held = self._held.ended(np.ones(self._num_envs, bool))
         self._age[:] = 0
         self._replay.cut()
@@ -239,7 +243,7 @@ class SteppedLearner:
         Args:
             obs: Observations (n, m).
         """
-        seen = np.array(obs, np.float32)  # a copy, because environments reuse their arrays
+        seen = np.array(obs, np.float32)  # a copy, because environments may overwrite their arrays
         wanted = (self._num_envs, self._size - self.agent.time_inputs)
         if seen.shape != wanted:
             raise ValueError(f"obs must have shape {wanted}, got {seen.shape}")
@@ -276,7 +280,7 @@ class SteppedLearner:
         Args:
             obs: The observation (m,).
             task: Index of the task.
-            age: Steps taken so far in the episode. Default: 0.
+            age: Number of steps taken so far in the episode. Default: 0.
         """
         seen = self.agent.with_time(np.asarray(obs, np.float32)[None], np.array([age]))
         read = self._plain(seen, task)
@@ -325,10 +329,11 @@ class SteppedLearner:
         """Store the steps that followed the last `act`.
 
         Args:
-            next_obs: The true next observations (n, m), also where an episode ended.
+            next_obs: The next observations (n, m). If an episode ended, this is its last observation, not the first
+                observation of the next episode.
             phi: Features (n, d).
             terminated: Whether the episode terminated (n,).
-            valid: Whether the step counts (n,); False for the empty step by which some vector environments reset.
+            valid: Whether the step is stored (n,); False for the empty step by which some vector environments reset.
             truncated: Whether the episode was truncated (n,). Targets then bootstrap from `next_obs`, except at the
                 agent's `limit`. Default: False.
 
@@ -340,11 +345,11 @@ class SteppedLearner:
         (obs, action), self._acted = self._acted, None
         ended, present = np.asarray(terminated, bool), np.asarray(valid).nonzero()[0]
         over, age = ended | np.asarray(truncated, bool), self._age + 1
-        if self.agent.limit:  # no return remains after the last step
+        if self.agent.limit:  # the remaining return after the last step is 0
             ended = ended | (over & (age >= self.agent.limit))
         after = self.agent.with_time(np.asarray(next_obs), age)
         self._age[present] = np.where(over, 0, age)[present]
-        with np.errstate(over="ignore"):  # numbers beyond float32 become infinite, and are refused below
+        with np.errstate(over="ignore"):  # `_check` finds numbers that become infinite in float32
             packed = replay.pack(Steps(obs, action, phi, after, 1.0 - ended, self.active, over * 1.0), np.float32)
         rows = packed if len(present) == len(packed) else packed[present]
         self._check(rows)
@@ -381,10 +386,11 @@ class SteppedLearner:
         """Do updates.
 
         Args:
-            updates: Number of updates. Default: the updates that are due for the steps stored so far.
+            updates: Number of updates. Default: the number that is due for the steps stored so far, in multiples of
+                `together`.
 
         Returns:
-            Statistics of the updates; None if no update was due.
+            Statistics of the updates, or None if no update was done.
         """
         if updates is None:
             updates = int(self._owed // self._together) * self._together
@@ -396,7 +402,7 @@ class SteppedLearner:
         period, left, found = self.agent.settings.target_period, updates, []
         while left:
             until_copy = period - self.updates % period if period else left
-            span = _power_of_two(min(left, until_copy, self._together))  # so that few lengths are compiled
+            span = _power_of_two(min(left, until_copy, self._together))  # so that few different spans are compiled
             found.append(self._update(span))
             left, self.updates = left - span, self.updates + span
             if span == until_copy and period:
@@ -406,13 +412,13 @@ class SteppedLearner:
         return Learned(found, updates, self.updates)
 
     def _update(self, span: int) -> tuple[Array, Array]:
-        """Do `span` updates in one call, and return the sums of losses and of clipped mass."""
+        """Do `span` updates in one call, and return the sum of losses and the sum of clipped mass."""
         drawn = [self._samples(update) for update in range(self.updates, self.updates + span)]
         bits = np.stack([one.bits for one in drawn])
         size, share = len(self._replay), self.agent.settings.prioritised
         chosen, weight = (bits % np.uint32(size)).astype(np.int64), np.ones(bits.shape, np.float32)
         if self._priorities is not None:
-            if self._rated is not None:  # errors of the last update, read only now so that no step waits for the device
+            if self._rated is not None:  # read only now, so that no step waits for the device
                 self._priorities.rate(self._rated[0].ravel(), np.asarray(self._rated[1]).ravel())
             by_priority = np.stack([one.by_priority for one in drawn]) < share
             shares = np.stack([one.share for one in drawn])
@@ -440,7 +446,7 @@ class SteppedLearner:
 
 
 def _by_index(draw: Callable[[Ints], _Drawn]) -> Callable[[int], _Drawn]:
-    """A function that returns the random numbers of an index as numpy arrays; they are drawn in blocks."""
+    """Return a function from an index to its random numbers, as numpy arrays. They are drawn in blocks of indices."""
 
     @lru_cache(maxsize=1)
     def block(number: int) -> list[_Drawn]:
@@ -452,14 +458,14 @@ def _by_index(draw: Callable[[Ints], _Drawn]) -> Callable[[int], _Drawn]:
 
 @lru_cache(maxsize=16)
 def _programs(agent: Agent) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """Compiled functions that initialise, update, and copy target networks; one set for all learners of an agent."""
+    """Return three compiled functions, which all learners of an agent use: initialise, update, copy target networks."""
 
     def update(
         learner: Learner, goal: Goal, scaling: Scaling, within: Within, windows: Drawn, weight: Array
     ) -> tuple[Learner, Array, Losses]:
-        """Do updates on windows (updates, B), and return the learner, the sum of losses, and statistics.
+        """Do updates on windows (updates, B), and return the learner, the sum of losses, and `Losses`.
 
-        The statistics are errors (updates, B) and the sum of clipped mass.
+        `Losses` has the errors (updates, B) and the sum of clipped mass (2,).
         """
 
         def one(learner: Learner, given: tuple[Drawn, Array]) -> tuple[Learner, tuple[Array, Losses]]:
@@ -477,5 +483,5 @@ def _programs(agent: Agent) -> tuple[Callable[..., Any], Callable[..., Any], Cal
 
 
 def _power_of_two(most: int) -> int:
-    """The largest power of two that is not above `most`."""
+    """Return the largest power of two that is not above `most`."""
     return 1 << most.bit_length() - 1

@@ -1,4 +1,4 @@
-"""Text maps with one symbol per cell, on which an agent moves; shared by the grid and the four rooms."""
+"""`CellMap`: a text map with one symbol per cell, on which an agent moves; the base of the grid and the four rooms."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ START, GOAL, EMPTY = "S", "G", "."
 
 
 class CellMap:
-    """A map `layout` with one start S and at least one goal G; cell (i, j) has the number i * columns + j.
+    """A map with one start S and at least one goal G; the cell in row i and column j has the number i * columns + j.
 
-    Blanks in the layout are ignored.
+    Spaces in `layout`, the text of the map, are ignored.
     """
 
     layout: str
     wall: ClassVar[str]
 
     def check_map(self, is_known: Callable[[str], bool], known: str) -> None:
-        """Raise ValueError unless the map is a rectangle of known symbols, with one start and at least one goal.
+        """Raise ValueError unless the map is a rectangle of known symbols with one start and at least one goal.
 
         Args:
-            is_known: returns whether a symbol is known.
-            known: the known symbols in words, for the message.
+            is_known: function that returns whether a symbol is known.
+            known: the known symbols in words, for the error message.
         """
         if not self.rows or len({len(row) for row in self.rows}) != 1:
             raise ValueError("layout must have rows of equal length")
@@ -55,7 +55,7 @@ class CellMap:
         return self.cells.index(START)
 
     def move(self, cell: int, action: int) -> int:
-        """Return the cell after a move; a move off the map or into a wall has no effect."""
+        """Return the cell after a move from `cell`; a move off the map or into a wall has no effect."""
         rows, columns = self.shape
         down, right = tuple(MOVES.values())[action]
         i, j = cell // columns + down, cell % columns + right

@@ -1,6 +1,6 @@
-"""A finite MDP as a Gymnasium environment, so that policies can act in a model.
+"""`FiniteEnv`: a finite MDP as a Gymnasium environment, so that policies can act in a model.
 
-Observations are the numbers of the states, and the reward is the vector of features.
+Observations are state numbers, and the reward is the vector of features phi.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from rasf.mdp import FiniteMDP
 
 
 class FiniteEnv(gym.Env[np.int64, np.int64]):
-    """Episodes in an MDP: each begins in a given start state and ends in a terminal state.
+    """An environment whose episodes begin in a given start state of an MDP and end in its terminal states.
 
-    If a feature has the name "failure", steps in which it is above 0 are reported as failures.
+    If a feature has the name "failure", a step in which this feature is above 0 is reported as a failure.
 
     Args:
         mdp: the MDP.
@@ -47,7 +47,7 @@ class FiniteEnv(gym.Env[np.int64, np.int64]):
         return np.int64(self._state), {}
 
     def step(self, action: np.int64) -> tuple[np.int64, Floats32, bool, bool, Header]:
-        """Take a transition; the reward is phi (d,)."""
+        """Take a step; the reward is phi (d,)."""
         if not self.action_space.contains(action):
             raise ValueError(f"action must be 0 to {self.mdp.n_actions - 1}, got {action}")
         row = self._state * self.mdp.n_actions + int(action)

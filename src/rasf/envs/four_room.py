@@ -1,17 +1,17 @@
 """The four-room world: rooms with objects of several classes, a goal, and traps that fire at random.
 
-`S` start, `G` goal, `X` wall, `T` trap, `1` to `9` objects of that class, `.` empty. A move off the map or into a wall
-has no effect. If the agent is in a trap after a step, also after a step without effect, the trap fires with probability
-`trap_probability`. This is a failure and ends the episode. Entering the goal ends the episode. An object is collected
-when the agent first enters its cell in an episode.
+The symbols of the map are `S` start, `G` goal, `X` wall, `T` trap, `.` empty, and `1` to `9` for an object of this
+class. A move off the map or into a wall has no effect. If the agent is in a trap after a step, even if the step had no
+effect, the trap fires with probability `trap_probability`. A trap that fires is a failure and ends the episode.
+Entering the goal ends the episode. An object is collected when the agent first enters its cell in an episode.
 
     phi = (collected class 1, .., collected class C, reached the goal, failed),   at most one of them is 1
 
-A task of the paper is w = (reward of class 1, .., class C, 1, -2). A state is one number, cell + (number of cells) *
-flags, where flags has one bit for each object: whether it is collected.
+A task of the paper is w = (reward of class 1, .., reward of class C, 1, -2). The number of a state is cell + (number of
+cells) * flags, where bit k of `flags` is 1 if object k is collected.
 
 `FourRoomEnv` is the same world for Gymnasium, `rasf/FourRoom-v0`, in MO-Gymnasium's convention (the reward is phi).
-It truncates episodes itself and is registered without `max_episode_steps`, so that there is only one time limit.
+`FourRoomEnv` truncates episodes and is registered without `max_episode_steps`, so that there is only one time limit.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ WALL, TRAP, CLASSES = "X", "T", "123456789"
 _SYMBOLS = START + GOAL + WALL + TRAP + EMPTY + CLASSES
 _PLAIN, _TRAP, _GOAL = 0, 1, 2
 
-_PIXELS, _SAMPLES = 32, 4  # pixels per cell, samples per pixel in each direction
+_PIXELS, _SAMPLES = 32, 4  # pixels per cell and samples per pixel, in each direction
 _FLOOR, _LINE, _AGENT, _HALO = (252, 252, 250), (228, 228, 226), (25, 25, 25), (255, 255, 255)
 _BACKGROUNDS = {START: (222, 228, 236), WALL: (84, 88, 96), TRAP: (252, 219, 211), GOAL: (222, 242, 226)}
 _CLASS_COLOURS = (
@@ -80,17 +80,17 @@ class RoomArrays(NamedTuple):
     columns: int
 
     def first_state(self) -> int:
-        """Return the start state, in which nothing is collected."""
+        """Return the start state, in which no object is collected."""
         return self.start
 
     def next_state(self, state: int, action: int, draw: float) -> tuple[int, int, bool]:
-        """Take a step. Its kind is 1 + i if feature i is 1, and 0 if all features are 0."""
+        """Take a step. The kind of the step is 1 + i if feature i is 1, and 0 if all features are 0."""
         cells = len(self.kind)
         cell, flags, feature, terminated = step(self, state % cells, state // cells, action, draw)
         return cell + cells * flags, 1 + feature, terminated
 
     def number(self, state: int, i: int) -> int:
-        """Return entry i of the observation: row, column, then a collected flag for each object."""
+        """Return entry i of the observation (row, column, a collected flag for each object) of a state."""
         cell = state % len(self.kind)
         if i == 0:
             return cell // self.columns
@@ -105,12 +105,12 @@ def step(world: RoomArrays, origin: Whole, flags: int, action: int, draw: float)
         world: the map.
         origin: the cell of the agent.
         flags: the collected flags, one bit for each object.
-        action: index of a move.
+        action: index of a move in `ACTIONS`.
         draw: uniform number in [0, 1) that decides whether a trap fires.
 
     Returns:
-        The new cell, the new flags, the index of the feature that is 1 (-1 if none is), and whether the episode
-        terminated.
+        The new cell, the new flags, the index of the feature that is 1 (-1 if all features are 0), and whether the
+        episode terminated.
     """
     cell: int = world.destination[origin, action]
     if world.kind[cell] == _TRAP:
@@ -125,7 +125,7 @@ def step(world: RoomArrays, origin: Whole, flags: int, action: int, draw: float)
     return cell, flags, -1, False
 
 
-# numba returns the bare function when NUMBA_DISABLE_JIT is set
+# with NUMBA_DISABLE_JIT, `step` is a plain function without `py_func`
 _plain_step = getattr(step, "py_func", step)
 
 
@@ -134,7 +134,7 @@ class FourRoom(CellMap):
     """The parameters of the four-room world, and this world as a `TabularWorld`.
 
     Attributes:
-        layout: The map; its symbols are listed at the top of this module. Default: the paper's.
+        layout: The map, with the symbols of the module docstring. Default: the paper's map.
         trap_probability: Probability that a trap fires. Default: 0.05.
         step_limit: Number of steps after which an episode is truncated. Default: 200.
     """
@@ -166,7 +166,7 @@ class FourRoom(CellMap):
 
     @property
     def kinds(self) -> Floats:
-        """Features (1 + d, d) of every kind of step: zeros, then each unit vector."""
+        """Features (1 + d, d) of every kind of step: zeros, then the d unit vectors."""
         return np.concatenate([np.zeros((1, self.n_features)), np.eye(self.n_features)])
 
     @property
@@ -183,7 +183,7 @@ class FourRoom(CellMap):
         """Return the weights w (d,) of a task.
 
         Args:
-            class_rewards: rewards (C,) for an object of each class.
+            class_rewards: reward (C,) for an object of each class.
             goal: reward for the goal. Default: 1.
             failure: reward for a failure. Default: -2.
         """
@@ -211,7 +211,7 @@ class FourRoom(CellMap):
         cells = self.cells
         destination = [[self.move(cell, action) for action in range(len(MOVES))] for cell in range(len(cells))]
         objects = [cell for cell, symbol in enumerate(cells) if symbol in CLASSES]
-        object_at = np.full(len(cells), -1, np.int64)  # int64, because flags of 64 bits are shifted by these numbers
+        object_at = np.full(len(cells), -1, np.int64)  # int64, because 64-bit flags are shifted by these numbers
         object_at[objects] = np.arange(len(objects))
         kinds = {TRAP: _TRAP, GOAL: _GOAL}
         return RoomArrays(
@@ -230,7 +230,7 @@ class FourRoomEnv(gym.Env[Ints, np.int64]):
     """Four rooms with observations (row, column, a collected flag for each object); actions left, up, right, down.
 
     Args:
-        layout: the map; its symbols are listed at the top of this module. Default: the paper's.
+        layout: the map, with the symbols of the module docstring. Default: the paper's map.
         trap_probability: probability that a trap fires. Default: 0.05.
         step_limit: number of steps after which an episode is truncated. Default: 200.
         render_mode: None, "ansi" or "rgb_array". Default: None.
@@ -257,7 +257,7 @@ class FourRoomEnv(gym.Env[Ints, np.int64]):
         self._cell, self._flags, self._steps, self._running = self._world.start, 0, 0, False
 
     def random_tasks(self, count: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
-        """Return weights (count, d) drawn from the paper's distribution.
+        """Return weights (count, d) drawn from the paper's distribution of tasks.
 
         Args:
             count: number of tasks.
@@ -293,7 +293,7 @@ class FourRoomEnv(gym.Env[Ints, np.int64]):
         return self._observation(), phi, terminated, truncated, self._info(failure=bool(phi[-1]))
 
     def render(self) -> str | npt.NDArray[np.uint8] | None:
-        """Return the map without collected objects: as text, in which A is the agent, or as an image."""
+        """Return the map without collected objects as text, with the agent as A, or as an image."""
         rows, columns = self.rooms.shape
         symbols = [EMPTY if self._collected(cell) else symbol for cell, symbol in enumerate(self.rooms.cells)]
         if self.render_mode == "ansi":
@@ -319,8 +319,8 @@ class FourRoomEnv(gym.Env[Ints, np.int64]):
 
 @functools.cache
 def _tile(symbol: str, agent: bool) -> npt.NDArray[np.uint8]:
-    """Return the image of a cell (pixels, pixels, 3). Classes differ in shape, not only in colour."""
-    # x and y in (-1, 1), at several samples for each pixel; their mean colour gives smooth edges
+    """Return the image (pixels, pixels, 3) of a cell; classes have different shapes and colours."""
+    # several samples with coordinates x and y in (-1, 1) for each pixel; the mean colour gives smooth edges
     line = (np.arange(_PIXELS * _SAMPLES) + 0.5) / (_PIXELS * _SAMPLES) * 2 - 1
     y, x = line[:, None], line[None, :]
     from_axes, from_sides, radius = np.abs(x) + np.abs(y), np.maximum(np.abs(x), np.abs(y)), np.hypot(x, y)
@@ -339,7 +339,7 @@ def _tile(symbol: str, agent: bool) -> npt.NDArray[np.uint8]:
     layers = [(from_sides > 1 - 2 / _PIXELS, _LINE)] if symbol != WALL else []
     if symbol == TRAP:
         layers.append(((from_sides < 0.55) & (np.abs(np.abs(x) - np.abs(y)) < 0.16), (204, 62, 48)))
-    elif symbol == GOAL:  # the chequers of a finish flag
+    elif symbol == GOAL:  # the squares of a finish flag
         layers.append(((from_sides < 0.8) & ((np.floor(x / 0.4) + np.floor(y / 0.4)) % 2 == 0), (40, 140, 74)))
     elif symbol.isdigit():
         layers.append((shapes[int(symbol) - 1], _CLASS_COLOURS[int(symbol) - 1]))

@@ -1,16 +1,15 @@
 """Grid worlds with traps, as finite MDPs: the paper's motivating example.
 
 A move is carried out with probability 1 - slip; otherwise the agent makes a uniformly random move. A move off the grid
-or into a wall has no effect. Goal and traps end the episode. A step to the state s' has the features (with [x] = 1 if x
-holds, else 0)
+or into a wall has no effect. Goal and traps end the episode. The features of a step to the state s' are
 
-    phi = (1, [s' is the goal], [s' is a trap of class 1], [s' is a trap of class 2], ...)
+    phi = (1, [s' is the goal], [s' is a trap of class 1], [s' is a trap of class 2], ...),
 
-so a task is w = (-step cost, goal reward, -cost of class 1, -cost of class 2, ...). Rewards add up: reaching the goal
-gives the goal reward minus the cost of the step.
+where [x] is 1 if x is true, else 0. A task is w = (-step cost, goal reward, -cost of class 1, -cost of class 2, ...).
+Rewards add up: reaching the goal gives the goal reward minus the cost of the step.
 
-`GridEnv` is the same grid for Gymnasium, `rasf/Grid-v0`, in MO-Gymnasium's convention (the reward is the vector phi),
-registered with the paper's time limit of 35 steps.
+`GridEnv` is the same grid for Gymnasium, `rasf/Grid-v0`, in MO-Gymnasium's convention (the reward is the vector phi).
+`rasf/Grid-v0` has the paper's time limit of 35 steps.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ _TRAP_COLOUR, _AGENT_COLOUR = (214, 96, 77), (49, 104, 172)
 
 @dataclass(frozen=True)
 class Grid(CellMap):
-    """A map with one symbol per cell: S start, G goal, # wall, . empty; every other letter is a class of traps.
+    """A map with the symbols S start, G goal, # wall, . empty; every other letter is a class of traps.
 
     Attributes:
-        layout: The map. Default: that of the paper's figure 1.
-        slip: Probability that a move is replaced by a random one. Default: 0.2.
+        layout: The map. Default: the map of the paper's figure 1.
+        slip: Probability that a move is replaced by a random move. Default: 0.2.
     """
 
     layout: str = FIGURE_1_MAP
@@ -96,7 +95,7 @@ class Grid(CellMap):
         return phi
 
     def mdp(self, gamma: float = 1.0) -> FiniteMDP:
-        """Return the grid as a FiniteMDP; walls, which are never entered, are terminal states.
+        """Return the grid as a FiniteMDP; walls are terminal states, which are never entered.
 
         Args:
             gamma: discount. Default: 1.
@@ -122,7 +121,7 @@ class Grid(CellMap):
 
         Args:
             policy: the action (S,) of each state.
-            steps: largest number of steps; the route ends earlier if it reaches a state again. Default: 100.
+            steps: largest number of steps; the route ends earlier if it visits a state twice. Default: 100.
         """
         path = [self.start]
         while self.cells[path[-1]] in (START, EMPTY) and len(path) <= steps:
@@ -133,11 +132,11 @@ class Grid(CellMap):
 
 
 class GridEnv(gym.Env[np.int64, np.int64]):
-    """A `Grid` for Gymnasium. Observations are the number of the agent's cell; actions are left, up, right, down.
+    """A `Grid` for Gymnasium. An observation is the number of the agent's cell; actions are left, up, right, down.
 
     Args:
-        layout: the map, as in `Grid`. Default: that of the paper's figure 1.
-        slip: probability that a move is replaced by a random one. Default: 0.2.
+        layout: the map, as in `Grid`. Default: the map of the paper's figure 1.
+        slip: probability that a move is replaced by a random move. Default: 0.2.
         render_mode: None, "ansi" or "rgb_array". Default: None.
     """
 
@@ -157,7 +156,7 @@ class GridEnv(gym.Env[np.int64, np.int64]):
         self._state = self.grid.start
 
     def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[np.int64, Header]:
-        """Begin an episode at the start."""
+        """Begin an episode at the start cell; `options` are not used."""
         super().reset(seed=seed)
         self._state = self.grid.start
         return np.int64(self._state), {}
@@ -175,7 +174,7 @@ class GridEnv(gym.Env[np.int64, np.int64]):
         return np.int64(self._state), phi, failed or symbol == GOAL, False, {"failure": failed}
 
     def render(self) -> str | npt.NDArray[np.uint8] | None:
-        """Return the map as text with the agent as A, or as an image."""
+        """Return the map as text, with the agent as A, or as an image; None without a render mode."""
         rows, columns = self.grid.shape
         if self.render_mode == "ansi":
             cells = list(self.grid.cells)

@@ -1,7 +1,7 @@
-"""Environment ids in Gymnasium's registry. The ids of rasf are registered on `import rasf`.
+"""Registration of environment ids in Gymnasium's registry. `import rasf` registers the ids of rasf.
 
-Another package can add environments by an entry point in the group `rasf.environments`: a function without arguments
-that registers their ids. The function runs on every `import rasf`, so its module should import only Gymnasium.
+Another package can add environments by an entry point in the group `rasf.environments`. The entry point is a function
+without arguments that registers ids. It runs on every `import rasf`, so its module should import only Gymnasium.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OLDEST_GYMNASIUM = (1, 1)  # as in pyproject.toml
 
 
 def require_supported_gymnasium() -> None:
-    """Raise ImportError if Gymnasium is older than rasf supports, for example because another package downgraded it."""
+    """Raise ImportError if the installed Gymnasium is older than `OLDEST_GYMNASIUM`."""
     if tuple(map(int, re.findall(r"\d+", gymnasium.__version__)[:2])) < OLDEST_GYMNASIUM:
         oldest = ".".join(map(str, OLDEST_GYMNASIUM))
         raise ImportError(
@@ -27,7 +27,8 @@ def require_supported_gymnasium() -> None:
 
 
 def register_environments() -> None:
-    """Register the ids of rasf, without Gymnasium's checker, which rejects vector rewards, and of other packages."""
+    """Register the ids of rasf and of other packages."""
+    # Gymnasium's checker rejects vector rewards
     register("rasf/Grid-v0", "rasf.envs.grid:GridEnv", max_episode_steps=35, disable_env_checker=True)
     register("rasf/FourRoom-v0", "rasf.envs.four_room:FourRoomEnv", disable_env_checker=True)
     register("rasf/Reacher-v0", "rasf.envs.reacher.env:ReacherEnv", disable_env_checker=True)
@@ -36,7 +37,7 @@ def register_environments() -> None:
 
 
 def is_registered(env_id: str) -> bool:
-    """Return whether an id is registered; MO-Gymnasium, if installed, is imported to look there too."""
+    """Return whether an id is registered; for an unknown id, MO-Gymnasium is imported first, if it is installed."""
     if env_id not in registry:
         with contextlib.suppress(ImportError):
             import mo_gymnasium  # noqa: F401  (registers its ids)
@@ -44,5 +45,5 @@ def is_registered(env_id: str) -> bool:
 
 
 def registered_kwargs(env_id: str) -> dict[str, object]:
-    """Return the keyword arguments in the registration of an id, {} for an unknown id."""
+    """Return the keyword arguments with which an id is registered, {} for an unknown id."""
     return registry[env_id].kwargs if is_registered(env_id) else {}

@@ -1,13 +1,12 @@
 """The `TabularWorld` protocol: worlds that the compiled loops of tabular learners can step.
 
-A world describes itself in Python (`TabularWorld`) and provides arrays for compiled loops, as a `NamedTuple` with three
-methods (`WorldArrays`). The methods are Python code that numba can compile, and they are compiled into the loops that
-call them. So a learner is written once for all worlds, at no cost in speed. For a world outside rasf's packages, loops
-are compiled in every process, because rasf's cache on disk cannot notice changes in files of other packages. Other
-modules call a `TabularWorld` a compiled world.
+A world has a description in Python (`TabularWorld`), and arrays for compiled loops: a `NamedTuple` with three methods
+(`WorldArrays`). numba compiles the methods into the loops that call them. So a learner is written once for all worlds,
+without loss of speed. For a world outside rasf's packages, loops are compiled in every process, because rasf's cache on
+disk cannot detect changes in files of other packages. Other modules call a `TabularWorld` a compiled world.
 
-A state is a whole number from 0. Steps with the same features are of the same *kind*: row k of the table `kinds` has
-the features of kind k. The table has few rows, so that a model can count transitions by kind.
+A state is a whole number from 0. Steps with the same features are of the same *kind*: row k of the table `kinds`
+contains the features of kind k. The table must have few rows, because a model counts transitions by kind.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class WorldArrays(Protocol):
     """A `NamedTuple` with the numbers and arrays of a world, and with methods for its steps."""
 
     def first_state(self) -> int:
-        """Return the start state, the same in every episode."""
+        """Return the start state of every episode."""
 
     def next_state(self, state: int, action: int, draw: float) -> tuple[int, int, bool]:
         """Take a step.
@@ -59,8 +58,8 @@ class TabularWorld(Protocol):
         n_actions: The number of actions.
         step_limit: Number of steps after which an episode is truncated.
         kinds: Features (K, d) of every kind of step; all rows differ.
-        failure: The kind of the steps that are failures; None if there are no failures.
-        sizes: For each entry of an observation, the number of its values, (n,); values are 0, 1, and so on.
+        failure: The kind of steps that are failures, None if there are no failures.
+        sizes: The number of possible values (n,) of each entry of an observation; the values are 0, 1, and so on.
     """
 
     @property
@@ -104,7 +103,7 @@ def _number(world: BaseNamedTuple, state: object, i: object) -> object:
 
 
 def loop_for(loop: Function, world: WorldArrays) -> Function:
-    """Return the compiled loop for this world; for a world of another package, a copy that is not cached on disk."""
+    """Return the compiled loop; for a world of another package, return a copy that is not cached on disk."""
     return loop if type(world).__module__.startswith(("rasf.", "rasf_")) else _not_cached(loop)
 
 

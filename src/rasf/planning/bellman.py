@@ -1,13 +1,16 @@
 """The entropic Bellman backup of one task, Q(s, a) = U_b[r + gamma v(s')], sweeps of backups, and a stopping rule.
 
-U_b is the entropic utility at parameter b. `Backup` holds a task's rewards and the dynamics, and applies the compiled
-kernel. The parameter b is an argument, because it changes from step to step in discounted problems (b = beta gamma^k).
-Over a horizon of n decisions, tables are indexed by the decision h = 0 .. n - 1 (the paper's T is n - 1):
+U_b[X] = log E exp(b X) / b is the entropic utility at parameter b, and U_0 is the mean. `Backup` contains a task's
+rewards and the dynamics, and calls the compiled kernel. The parameter b is an argument, because it changes from step to
+step in discounted problems (b = beta gamma^k). Over a horizon of n decisions, tables are indexed by the decision
+h = 0 .. n - 1 (the paper's T is n - 1):
 
     Q_h(s, a) = U_{b_h}[r + gamma Q_{h+1}(s', pi_{h+1}(s'))],      Q_n = 0.
 
-b_h = beta gamma^h gives the entropic utility of the discounted return from decision h on, divided by gamma^h.
-b_h = beta gives the nested recursion. The two agree at gamma = 1.
+With b_h = beta gamma^h, Q_h is the entropic utility of the discounted return from decision h on, divided by gamma^h.
+With b_h = beta, this is the nested recursion. The two recursions are equal at gamma = 1.
+
+Shapes: S states, A actions, n stored transitions (in rewards) or n decisions (in policies and tables).
 """
 
 from __future__ import annotations
@@ -26,13 +29,13 @@ _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Backup:
-    """The rewards (n,) of one task, with the dynamics."""
+    """The rewards of one task (n,), one for each stored transition of the MDP, and the dynamics."""
 
     mdp: FiniteMDP
     rewards: Floats
 
     def q(self, value: Floats, beta: float, gamma: float | None = None) -> Floats:
-        """Return U_beta[r + gamma value(s')] (S, A) for values (S,); gamma is the MDP's by default."""
+        """Return U_beta[r + gamma value(s')] (S, A) for values (S,). Default of gamma: the MDP's discount."""
         mdp = self.mdp
         return kernels.backup(mdp, self.rewards, value, beta, mdp.gamma if gamma is None else gamma)
 
@@ -45,7 +48,7 @@ class Backup:
 
 
 def follow(q: Floats, policy: Ints) -> Floats:
-    """Return the values (S,) of the actions of policy (S,) in a table (S, A)."""
+    """Return the values (S,) in a table `q` (S, A) of the actions `policy` (S,)."""
     return q[np.arange(len(q)), policy]
 
 
@@ -56,13 +59,13 @@ def sweep_back(
 
     Args:
         backup: The backup of the task.
-        betas: The parameter of each decision (n,).
+        betas: The parameter b_h of each decision (n,).
         last_value: Values (S,) after the last decision.
         policy: A policy (n, S) to evaluate. Default: none, to compute the optimal policy.
-        keep: How many of the first tables to return. Default: all.
+        keep: The number of tables to return, from the first decision on. Default: all n.
 
     Returns:
-        Tables (keep, S, A) and the policy (n, S).
+        Tables Q_h (keep, S, A) and the policy (n, S).
     """
     n, mdp = len(betas), backup.mdp
     keep = n if keep is None else keep
@@ -81,8 +84,10 @@ def sweep_back(
 def remaining_change(change: Floats, earlier: Floats, value: Floats) -> Floats:
     """Return the total further change of each entry, extrapolated at the rate of the last WINDOW sweeps.
 
-    `change` and `earlier` are the sizes of the changes now and WINDOW sweeps ago. A change of the size of rounding
-    counts as zero.
+    Args:
+        change: The absolute changes in the last sweep. Changes of the size of rounding errors count as zero.
+        earlier: The absolute changes WINDOW sweeps before.
+        value: The values after the last sweep.
     """
     moving = change > _ROUNDING * np.abs(value)
     rate = np.divide(change, earlier, out=np.ones_like(change), where=moving & (earlier > 0)) ** (1 / WINDOW)

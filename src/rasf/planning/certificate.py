@@ -1,22 +1,25 @@
 """Theorems 1 and 2 of the paper as numbers: bounds on how far GPI is below its best source, and below the optimum.
 
-If the utilities of the sources have errors of at most eps, GPI satisfies, at decision h of a horizon of n,
+Let pi be the GPI policy over source policies i. If the errors of the sources' utilities Q^i are at most eps, then at
+decision h of a horizon of n decisions
 
     Theorem 1    Q^pi >= max_i Q^i - 2 (n - h) eps
     Theorem 2    |Q^pi - Q*| <= 2 (n - h) (delta_r + eps),    delta_r = min_i max |r - r_i|,
 
-where r is the reward of the task and r_i that of source i. Theorem 2 holds for sources that are optimal for their own
-tasks at the same beta. For discounted returns n - h becomes 1 / (1 - gamma), the theorems hold for GPI that knows the
-discount so far, z = gamma^k, and utilities are divided by z. At gamma = 1 without a horizon, a bound is 0 if its errors
-are 0 and from every state the GPI policy ends with probability one or has utility inf. Otherwise it is infinite. (If
-actions tie, the GPI policy can stay for ever in a loop that has the same utility as leaving the loop.)
+where Q* is the optimal utility, r the reward of the task, and r_i the reward of the task of source i. Theorem 2 needs
+sources that are optimal for their own tasks at the same beta. For discounted returns, 1 / (1 - gamma) replaces n - h.
+The theorems then hold for a GPI policy that depends on the discount so far, z = gamma^k, and utilities are divided by
+z. At gamma = 1 without a horizon, a bound is 0 or infinite. The bound is 0 if its errors are 0 and if from every state
+the GPI policy ends with probability one or has utility inf. (If actions tie, the GPI policy can stay for ever in a loop
+that has the same utility as leaving the loop.)
 
-At gamma = 1 without a horizon utilities may be inf. A policy that always takes an action of utility inf may itself have
-a lower utility. So in states where sources have utility inf, GPI takes the action of the first such source. Then GPI
-has utility inf too. Proof: along states of infinite utility the index of this source never grows, so from some step on
-GPI follows one source. If beta > 0, this source leads to a communicating class where E exp(beta R) diverges. If
-beta = 0, it leads to a class of positive average reward. If beta < 0, it is followed for ever: each communicating class
-of the GPI policy lies within a class of the source, so that its spectral radius is below 1 too.
+At gamma = 1 without a horizon, utilities may be inf. A policy that always takes an action of utility inf may itself
+have a lower utility. So in states where sources have utility inf, GPI takes the action of the first such source. Then
+the utility of GPI is inf, too. Proof: along states of infinite utility, the index of the selected source never grows,
+so from some step on GPI follows a single source. If beta > 0, this source leads to a communicating class where
+E exp(beta R) diverges (R is the total reward). If beta = 0, the source leads to a class of positive average reward. If
+beta < 0, GPI follows the source for ever: each communicating class of the GPI policy lies within a class of the source,
+so the spectral radius of the GPI policy's class is below 1, too.
 """
 
 from __future__ import annotations
@@ -48,22 +51,23 @@ from rasf.transfer import Choice, gpi
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """Bounds of Theorems 1 and 2 and the true gaps, each the largest over states and actions.
+    """Bounds of Theorems 1 and 2 and the true gaps, as the largest values over states and actions.
 
-    Bounds and gaps are one number, or one per decision (n,) with a horizon, or one per power of gamma (K + 1,) for
-    discounted returns. An infinite bound gives no guarantee.
+    Bounds and gaps have shape (n,) with a horizon of n decisions, (K + 1,) for discounted returns, one for each power
+    of gamma from 0 to K, and otherwise (). An infinite bound gives no guarantee.
 
     Attributes:
         epsilon: The largest error of the scores.
-        delta_r: The largest difference of rewards between the task and the nearest task of a source.
+        delta_r: The largest difference between the rewards of the task and of the source task nearest to it.
         source_bound: The bound of Theorem 1.
-        optimality_bound: The bound of Theorem 2; infinite if no source is a `Plan` for the same risk, horizon and
+        optimality_bound: The bound of Theorem 2, infinite if no source is a `Plan` for the same risk, horizon and
             gamma.
         source_gap: The largest difference between the utilities of the best source and of the GPI policy.
-        optimality_gap: The largest difference between the optimal utility and that of the GPI policy.
+        optimality_gap: The largest difference between the optimal utility and the utility of the GPI policy.
         policy: The GPI policy.
-        source: The indices of the selected source policies, in the shape of `policy`.
-        source_utilities: The exact utilities (m, ..) of m sources; nan where a total reward has no mean.
+        source: The indices of the selected source policies, of the same shape as `policy`.
+        source_utilities: The exact utilities (m, ..) of m sources, nan where a total reward has no mean. The other axes
+            are those of `scores` in `certificate`.
     """
 
     epsilon: float
@@ -78,7 +82,7 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Whether the true gaps are within the bounds, up to rounding."""
+        """Whether the true gaps are at most the bounds, up to rounding."""
         slack = 1e-8 * (1 + np.abs(self.source_bound)) + 1e-8
         return bool(
             (self.source_gap <= self.source_bound + slack).all()
@@ -107,25 +111,25 @@ def certificate(
 
     Args:
         mdp: The dynamics and features.
-        sources: Plans of any tasks, or policies as for `evaluate_policy`.
+        sources: Plans of any tasks, or policies in the form of `evaluate_policy`.
         w: The weights of the task (d,).
         risk: The entropic utility that scores the sources.
         horizon: The number of decisions. Default: none, which needs gamma below 1 or an MDP with terminal states.
-        scores: The approximate utilities by which GPI acts, of the shape of `source_utilities`: for m sources (m, S,
-            A), with a horizon (m, n, S, A), for discounted returns (m, K + 1, S, A). Default: the exact utilities.
-        epsilon: The largest error of the scores. If the given value is below the true error, `holds` may be False.
-            Default: the measured error.
+        scores: The approximate utilities by which GPI acts: for m sources (m, S, A), with a horizon (m, n, S, A), for
+            discounted returns (m, K + 1, S, A). Default: the exact utilities.
+        epsilon: The largest error of the scores. If this value is below the true error, `holds` may be False. Default:
+            the measured error.
         tolerance: The largest error of discounted utilities. Default: 1e-10.
 
     Returns:
         The bounds of both theorems, the true gaps, and the GPI policy.
 
     Raises:
-        ValueError: Arguments do not fit, or the total reward of a policy has no mean (gamma = 1, beta = 0).
+        ValueError: An argument is invalid, or the total reward of a policy has no mean (gamma = 1, beta = 0).
     """
     require_mdp(mdp)
     if not isinstance(risk, Entropic):
-        raise ValueError(f"risk must be Entropic, which the theorems are about, got {type(risk).__name__}")
+        raise ValueError(f"risk must be Entropic, the risk of the theorems, got {type(risk).__name__}")
     if not isinstance(sources, Sequence | np.ndarray) or isinstance(sources, str | bytes) or len(sources) == 0:
         raise ValueError(f"sources must hold at least one plan or policy, got {shown(sources)}")
     check_settings(mdp, horizon, tolerance)
@@ -173,7 +177,7 @@ def certificate(
 
 
 def _largest_error(scores: Floats, exact: Floats) -> float:
-    """Return the largest error of scores; refuse scores that do not fit the exact utilities."""
+    """Return the largest error of the scores, or raise ValueError if they do not fit the exact utilities."""
     if scores.shape != exact.shape:
         raise ValueError(f"scores must have shape {exact.shape}, got {scores.shape}")
     if (np.isnan(scores) & ~np.isnan(exact)).any():
@@ -181,7 +185,7 @@ def _largest_error(scores: Floats, exact: Floats) -> float:
     differs = (scores != exact) & ~np.isnan(exact)
     measured = float(np.abs(np.subtract(scores, exact, out=np.zeros_like(exact), where=differs)).max())
     if measured == np.inf:
-        raise ValueError("scores must be infinite where the exact utilities are, and only there")
+        raise ValueError("scores must be infinite exactly where the exact utilities are infinite")
     return measured
 
 
@@ -191,7 +195,7 @@ def _chosen_from(utilities: Floats) -> Floats:
 
 
 def _earning_infinity(choice: Choice, scores: Floats, policies: Ints) -> Choice:
-    """Return the choice; where source policies (m, S) have score inf, take the action of the first of these."""
+    """Return a choice with the action of the first source of score inf, in states with such a source."""
     states = np.arange(scores.shape[1])
     infinite = scores[np.arange(len(scores))[:, None], states, policies] == np.inf
     some, first = infinite.any(axis=0), infinite.argmax(axis=0)
@@ -208,9 +212,9 @@ def _remaining_steps(mdp: FiniteMDP, horizon: int | None, powers: int) -> Floats
 
 
 def _product(steps: Floats, error: float, certain: bool) -> Floats:
-    """Return steps x error; for an error of 0, return 0 if `certain`, else inf.
+    """Return the bound steps * error; for an error of 0, return 0 if `certain`, else inf.
 
-    `certain` is whether from every state the GPI policy ends with probability one or has utility inf.
+    `certain` means that from every state the GPI policy ends with probability one or has utility inf.
     """
     return np.zeros_like(steps) if error == 0 and certain else steps * (error or np.inf)
 
@@ -224,7 +228,7 @@ def _largest_gap(wanted: Floats, attained: Floats) -> Floats:
 def _nearest_task(
     mdp: FiniteMDP, sources: Sequence[Plan | npt.ArrayLike], w: npt.ArrayLike, risk: Entropic, horizon: int | None
 ) -> float:
-    """Return delta_r over the sources that are plans for the same risk, horizon and gamma; inf if there are none."""
+    """Return delta_r over the sources that are plans for the same risk, horizon and gamma; inf without such sources."""
     target = mdp.task(w)
     distances = [
         float(np.abs(mdp.phi @ (target - source.w)).max(initial=0.0))

@@ -1,11 +1,12 @@
-"""Discounted problems, gamma < 1. With U_beta the entropic utility, three different objects are computed:
+"""Discounted problems, gamma < 1. U_beta is the entropic utility. The module computes three objects:
 
-1. The stationary fixed point of the nested recursion Q = U_beta[r + gamma Q'], at beta = 0 the ordinary value
-   (`nested`).
+1. The stationary fixed point of the nested recursion Q = U_beta[r + gamma Q'] (`nested`). At beta = 0 the fixed point
+   is the ordinary value.
 2. U_beta of a policy's discounted return (`augmented`).
-3. The largest such U_beta over all policies that know the discount after k decisions, z = gamma^k (`augmented`).
+3. The largest U_beta of the discounted return, over all policies that may depend on the decision k (`augmented`).
 
-For 2 and 3 the utility in the augmented MDP, with states (s, z), is J(s, a, z) = z q_k(s, a), where
+Objects 2 and 3 are computed in an augmented MDP with states (s, z), where z = gamma^k is the discount after k
+decisions. The utility in this MDP is z q_k(s, a), where pi_k is the policy at decision k and
 
     q_k(s, a) = U_{beta gamma^k}[r + gamma q_{k+1}(s', pi_{k+1}(s'))].
 
@@ -14,9 +15,9 @@ The error at k = 0 is at most |beta| gamma^{2K} range^2 / 8 (Hoeffding), where r
 return.
 
 The Bellman operator T of the recursion in 1 is monotone, and T(v + c) = Tv + gamma c for a constant c. So if the
-changes of one sweep v -> Tv lie between lo and hi, the fixed point lies in Tv + gamma / (1 - gamma) [lo, hi]. The
-middle of this interval is returned, and half its width is a proven bound on the error. This needs far fewer sweeps than
-iterating until the changes vanish.
+changes of one sweep v -> Tv lie between lo and hi, the fixed point lies in Tv + gamma / (1 - gamma) [lo, hi]. `nested`
+returns the middle of this interval. Half the width of the interval is a proven bound on the error. This stopping rule
+needs far fewer sweeps than iterating until the changes vanish.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _EPS = float(np.finfo(np.float64).eps)
 def nested(backup: Backup, beta: float, policy: Ints | None, tolerance: float) -> tuple[Floats, float, int]:
     """Return values (S,) of the nested recursion, a bound on their error, and the number of sweeps.
 
-    The values are those of `policy` (S,), or the optimal values if `policy` is None.
+    The values belong to `policy` (S,). If `policy` is None, they are the optimal values.
     """
     gamma, mdp = backup.mdp.gamma, backup.mdp
     low, high = backup.reward_range
@@ -66,7 +67,7 @@ def nested(backup: Backup, beta: float, policy: Ints | None, tolerance: float) -
 
 
 def _step(backup: Backup, beta: float, policy: Ints | None, tolerance: float) -> Step:
-    """Return v -> Tv in the cheapest form with the required accuracy."""
+    """Return the operator v -> Tv in the fastest form that has the required accuracy."""
     gamma = backup.mdp.gamma
     low, high = backup.reward_range
     if policy is not None:
@@ -94,7 +95,7 @@ def _exponential_step(backup: Backup, beta: float) -> Step:
     """
     mdp = backup.mdp
     low, high = backup.reward_range
-    # this shift keeps exponents at or below zero
+    # rewards are shifted so that no exponent is above zero
     shift = low if beta < 0 else high
     weight = mdp.probability * np.exp(beta * (backup.rewards - shift))
     none = np.zeros(mdp.n_states * mdp.n_actions)
@@ -114,7 +115,7 @@ def _exponential_step(backup: Backup, beta: float) -> Step:
 
 
 def truncation_depth(backup: Backup, beta: float, tolerance: float) -> int:
-    """Return the least K with |beta| gamma^{2K} range^2 / 8 <= tolerance; refuse a K beyond `MOST_DECISIONS`."""
+    """Return the smallest K with |beta| gamma^{2K} range^2 / 8 <= tolerance; raise ValueError above MOST_DECISIONS."""
     worst = truncation_error(backup, beta, 0)
     if worst <= tolerance:
         return 0
@@ -128,7 +129,7 @@ def truncation_depth(backup: Backup, beta: float, tolerance: float) -> int:
 
 
 def truncation_error(backup: Backup, beta: float, depth: int) -> float:
-    """Return the bound |beta| gamma^{2K} range^2 / 8 on the error of a sweep that starts at k = K, the depth."""
+    """Return the bound |beta| gamma^{2K} range^2 / 8 on the error of a sweep that starts at k = K = `depth`."""
     low, high = backup.reward_range
     spread = (high - low) / (1 - backup.mdp.gamma)
     return abs(beta) * backup.mdp.gamma ** (2 * depth) * spread**2 / 8
@@ -137,16 +138,16 @@ def truncation_error(backup: Backup, beta: float, depth: int) -> float:
 def augmented(
     backup: Backup, beta: float, policy: Ints | None, tolerance: float, all_tables: bool = False, depth: int = 0
 ) -> tuple[Floats, Ints, float]:
-    """Compute the entropic utility of the discounted return, of a policy or the optimal one.
+    """Compute the entropic utility of the discounted return of a given policy, or of the optimal policy.
 
     Args:
         backup: The backup of the task.
         beta: The parameter of the utility.
-        policy: Actions (S,) for every k, or (K' + 1, S), whose last row applies to all later k; None to compute the
-            optimal policy.
+        policy: Actions (S,) for all decisions, or a row for each decision (.., S), where the last row applies to all
+            later decisions. None to compute the optimal policy.
         tolerance: The largest error of the utilities.
-        all_tables: Return all tables. Default: False, which returns q_0 alone.
-        depth: A lower bound on K. Default: 0.
+        all_tables: Whether to return all tables q_k. Default: False, to return only q_0.
+        depth: The smallest K. Default: 0, so that K follows from the tolerance.
 
     Returns:
         Tables q_k (K + 1, S, A) or (1, S, A), the policy (K + 1, S), and a bound on the error.

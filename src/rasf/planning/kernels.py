@@ -1,10 +1,12 @@
 """Compiled loops over the transitions of a FiniteMDP; the rest of `planning` is numpy.
 
-The loops of backups are compiled twice: parallel for large problems, and serial for small ones, where starting the
-threads costs more than the work (far more on a busy machine).
+The loops of backups are compiled twice: a parallel version for large problems, and a serial version for small problems,
+where starting threads takes longer than the computation itself.
 
-`excess_step` and `excess_moments` serve `rasf.planning.static`, which defines the excess: the accrued return minus the
+`excess_step` and `excess_moments` are for `rasf.planning.static`, where the excess is the accrued return minus the
 threshold.
+
+Shapes: S states, A actions, n stored transitions; a row is a pair of a state s and an action a, with number s A + a.
 """
 
 from __future__ import annotations
@@ -30,11 +32,11 @@ _PARALLEL_LOCK = threading.Lock()
 
 
 class _Moves(NamedTuple):
-    """Stored transitions; those of row = s A + a (state s, action a) are indptr[row] to indptr[row + 1] - 1."""
+    """Stored transitions; the transitions of a row are those from indptr[row] to indptr[row + 1] - 1."""
 
     indptr: Ints
     successor: Ints
-    weight: Floats  # the probability, or a weight in its place
+    weight: Floats  # the probability of the transition, or another weight
 
 
 def _moves(mdp: FiniteMDP, weight: Floats | None = None) -> _Moves:
@@ -49,9 +51,10 @@ def backup(mdp: FiniteMDP, reward: Floats, value: Floats, beta: float, gamma: fl
 
 
 def best_linear(mdp: FiniteMDP, weight: Floats, offset: Floats, x: Floats, scale: float, smallest: bool) -> Floats:
-    """Return, for each state, max (or min) over actions of offset[row] + scale sum_k weight[k] x[successor[k]], (S,).
+    """Return for each state (S,) the max (or min) over actions of offset[row] + scale sum_k weight[k] x[successor[k]].
 
-    This is a neutral backup, or the part of an entropic one between exp and log, in one pass over the transitions.
+    The sum is over the transitions k of the row. The result is a neutral backup, or the part of an entropic backup
+    between exp and log, in one pass over the transitions.
     """
     best = np.empty(mdp.n_states)
     _run(_best, mdp, _moves(mdp, weight), offset, x, float(scale), smallest, best)
@@ -78,7 +81,7 @@ def _utility(
     beta: float,
     gamma: float,
 ) -> float:
-    """Return U_beta of one row, where values may be infinite, by the three formulas of `rasf.risk.entropic`."""
+    """Return U_beta of a row by the three formulas of `rasf.risk.entropic`; values may be infinite."""
     if begin == end:
         return 0.0
     mean, low, high = 0.0, np.inf, -np.inf
@@ -132,7 +135,7 @@ def _best(moves: _Moves, offset: Floats, x: Floats, scale: float, smallest: bool
 
 
 class Grids(NamedTuple):
-    """The least level and the spacing of the grid of the excess for every state (S,), before and after a step."""
+    """For every state, the lowest level and the spacing (S,) of the grid of the excess, before and after a step."""
 
     low: Floats
     spacing: Floats
@@ -145,12 +148,12 @@ def excess_step(mdp: FiniteMDP, gain: Floats, grids: Grids, value: Floats, follo
 
     Args:
         mdp: The dynamics.
-        gain: The amount that each of n transitions adds to the excess (n,).
+        gain: The amount (n,) that each stored transition adds to the excess.
         grids: The grids of the excess.
         value: Values (S, L, I + 1) after the step, for S states, L levels and I sources. The last column is the value
             of the GPI policy, which takes the action with the best value of any source.
-        followed: Actions (I, S) of the sources; -1 stands for the action of the GPI policy.
-        policy: An array (S, L), to which the actions of the GPI policy are written.
+        followed: Actions (I, S) of the sources, or -1 for the action of the GPI policy.
+        policy: An array (S, L) that receives the actions of the GPI policy.
 
     Returns:
         Values (S, L, I + 1) before the step.
@@ -164,20 +167,20 @@ def excess_step(mdp: FiniteMDP, gain: Floats, grids: Grids, value: Floats, follo
 def excess_moments(mdp: FiniteMDP, gain: Floats, grids: Grids, moments: Floats, policy: Ints) -> Floats:
     """Return the moments (S, L, 3) of states and levels after a step under a policy (S, L).
 
-    Let N be the excess on the grid minus the true excess. The moments of a state and level are their probability p,
-    p E[N] and p E[N^2], where the expectations are given this state and level.
+    Let p be the probability of a state and level, and N the excess on the grid minus the true excess. The moments of
+    the state and level are p, p E[N] and p E[N^2], with expectations conditional on the state and level.
     """
     after = np.zeros_like(moments)
-    actions = policy.astype(np.int64)  # always the same type, so that numba compiles once
+    actions = policy.astype(np.int64)  # a fixed type, so that numba compiles the kernel once
     _excess_moments(_moves(mdp), gain, grids, moments, actions, after)
     return after
 
 
 @compiled()
 def _add_between(value: Floats, p: float, offset: float, ratio: float, total: Floats) -> None:
-    """To the total (L, I) of each level, add p times the values (L, I), interpolated at offset + ratio level.
+    """Add to each level of `total` (L, I) p times the values (L, I), interpolated at level offset + ratio * level.
 
-    The outer loop is over levels, so that memory is read in order.
+    The outer loop runs over levels, so that memory is read in order.
     """
     levels, several = value.shape
     for level in range(levels):
@@ -200,7 +203,7 @@ def _excess_step(
         q = np.zeros((n_actions, levels, several))
         for a in range(n_actions):
             row = s * n_actions + a
-            if indptr[row] == indptr[row + 1]:  # a terminal state keeps the excess, but the grid changes
+            if indptr[row] == indptr[row + 1]:  # in a terminal state the excess stays, but the grid changes
                 _add_between(
                     value[s], 1.0, (low[s] - next_low[s]) / next_spacing[s], spacing[s] / next_spacing[s], q[a]
                 )
@@ -225,7 +228,7 @@ def _excess_step(
 def _place(
     mass: float, first: float, second: float, x: float, low: float, spacing: float, to: int, after: Floats
 ) -> None:
-    """Split the moments of an excess x between the two neighbouring levels of state `to`, so that its mean is kept."""
+    """Split the moments of an excess x between the two neighbouring levels of state `to`; the mean stays equal."""
     levels = after.shape[1]
     at = min(max((x - low) / spacing, 0.0), levels - 1.0)
     below = min(int(at), levels - 2)

@@ -2,13 +2,14 @@
 
     maximise  E sum r    subject to  E sum (feature k) <= L_k,    from one state, over mixtures of policies
 
-A mixture draws one of its policies at the start and follows it. For m limits the optimum is in general a mixture of up
-to m + 1 policies. The mixture is found by column generation. A linear programme mixes the policies found so far, which
-are its columns, and gives a price for each limit. The best policy at these prices becomes the next column. The search
-ends when the return and costs of this policy equal those of a column. `limited_gpi` computes new policies by GPI over
+L_k is the limit of feature k. The expected sum of a limited feature is a cost. A mixture draws one of its policies at
+the start and follows this policy. For m limits, the optimum is in general a mixture of up to m + 1 policies. The
+mixture is found by column generation. The policies found so far are the columns of a linear programme, which gives a
+mixture and a price for each limit. The best policy at these prices becomes the next column. The search ends when the
+return and costs of this policy equal the return and costs of a column. `limited_gpi` computes new policies by GPI over
 its sources. The sources are columns from the start, so the result is never below the best mixture of the sources that
-keeps the limits (docs/theory.md). `plan_limited` computes new policies by `plan`, so that the result is the optimum of
-the constrained MDP.
+keeps the limits (docs/theory.md). `plan_limited` computes new policies by `plan`, so the result is the optimum of the
+constrained MDP.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rasf.planning.moments import successor_moments
 from rasf.planning.plan import check_settings, plan
 from rasf.risk import Entropic
 
-_MOST_POLICIES = 200  # new columns, at most
+_MOST_POLICIES = 200  # largest number of new columns
 _SLACK = 1e-9  # tolerance, relative to the size of a limit
 
 Oracle = Callable[[Floats], Ints]  # weights (d,) -> a policy (S,) or (horizon, S)
@@ -41,11 +42,11 @@ class LimitedPlan:
         value: The expected return for w.
         costs: The expected sums (m,) of the limited features.
         prices: The additional return for one more unit of each limit (m,); 0 for a limit that does not bind.
-        policies: The policies of the mixture, (S,) or (horizon, S) each.
+        policies: The policies of the mixture, of shape (S,) or (horizon, S).
         probabilities: The probability of each policy.
-        sources: For each of I sources, its return and its sums of the m limited features (I, 1 + m).
-        kept: Whether the limits are kept. If not, the mixture is the one found that exceeds the limits least.
-        remark: A sentence on the limits that are not kept; empty if all are kept.
+        sources: The returns and costs (I, 1 + m) of the I source policies.
+        kept: Whether all limits are kept. If False, no mixture found keeps them, and this mixture exceeds them least.
+        remark: A sentence on the limits that are not kept, or an empty text.
     """
 
     value: float
@@ -74,11 +75,11 @@ def limited_gpi(
 ) -> LimitedPlan:
     """Compute the best mixture of source policies and GPI policies within limits.
 
-    The GPI policies are for w less a price for each limited feature; the search tries several prices.
+    A GPI policy acts for the weights w minus a price for each limited feature. The search tries several prices.
 
     Args:
         mdp: The dynamics and features.
-        policies: The source policies, each as for `successor_moments`.
+        policies: The source policies, in the form of `successor_moments`.
         w: The weights of the task (d,).
         limits: {feature's index: largest expected sum or `Limit`}. Sums are discounted by the MDP's gamma.
         start: The start state.
@@ -86,10 +87,10 @@ def limited_gpi(
             probability one.
 
     Returns:
-        The mixture. If no mixture keeps the limits, the one that exceeds them least.
+        The mixture. If no mixture keeps the limits, this is the mixture that exceeds them least.
 
     Raises:
-        ValueError: An argument does not fit.
+        ValueError: An argument is invalid.
     """
     columns = _columns(mdp, w, limits, start, horizon)
     actions = mdp.policies(policies, horizon)
@@ -119,10 +120,10 @@ def plan_limited(
         horizon: The number of decisions. Default: none, which needs gamma below 1 or an MDP with terminal states.
 
     Returns:
-        The mixture. If no mixture keeps the limits, the one that exceeds them least.
+        The mixture. If no mixture keeps the limits, this is the mixture that exceeds them least.
 
     Raises:
-        ValueError: An argument does not fit.
+        ValueError: An argument is invalid.
     """
     columns = _columns(mdp, w, limits, start, horizon)
 
@@ -154,7 +155,7 @@ def _mix(columns: _Columns, sources: Sequence[Ints], solve: Oracle) -> LimitedPl
     columns.add(solve(w))
     mixed = columns.mixture()
     for _ in range(_MOST_POLICIES):
-        scale = 0.0 if mixed.excess > 0 else 1.0  # the return does not count until a mixture keeps the limits
+        scale = 0.0 if mixed.excess > 0 else 1.0  # ignore the return until a mixture keeps the limits
         new = solve(scale * w - found.prices_of(mixed.prices, len(w)))
         if not columns.add(new):
             break
@@ -183,7 +184,7 @@ class _Mixture:
 
 
 class _Columns:
-    """Policies, each with its return and its m costs from the start state."""
+    """Policies with their returns and their m costs from the start state."""
 
     def __init__(self, mdp: FiniteMDP, w: Floats, limits: Limits, start: int, horizon: int | None) -> None:
         self.w, self.limits = w, limits
@@ -192,7 +193,7 @@ class _Columns:
         self._rows: list[Floats] = []
 
     def add(self, policy: Ints) -> bool:
-        """Add a policy, unless its return and costs equal those of a column; return whether it was added."""
+        """Add a policy, unless a column has the same return and costs; return whether the policy was added."""
         psi = successor_moments(self._mdp, policy, self._horizon).psi
         first, actions = (psi, policy) if self._horizon is None else (psi[0], policy[0])
         here = first[self._start, actions[self._start]]
@@ -207,10 +208,10 @@ class _Columns:
         return np.array(self._rows)
 
     def mixture(self) -> _Mixture:
-        """Return the best mixture within the limits, or, if there is none, the mixture that exceeds them least."""
+        """Return the best mixture within the limits, or the mixture that exceeds them least if none is within."""
         table, at_most = self.table(), self.limits.at_most
         n, m = len(table), len(at_most)
-        # excesses over limits are added up in these units
+        # excesses over the m limits are divided by these units before they are added up
         unit = np.maximum(np.abs(table[:, 1:] - at_most).max(axis=0), 1e-300)
         over = np.hstack([(table[:, 1:] - at_most).T / unit[:, None], -np.eye(m)])
         whole_row = np.hstack([np.ones((1, n)), np.zeros((1, m))])

@@ -3,9 +3,9 @@
     psi(s, a)   = E[phi + gamma psi(s', pi(s'))]
     Sigma(s, a) = E[delta delta' + gamma^2 Sigma(s', pi(s'))],    delta = phi + gamma psi(s', pi(s')) - psi(s, a)
 
-These are the covariance Bellman equations, episodic and discounted; delta' is the transpose. With a horizon of n
-decisions the tables are indexed by the decision. Without a horizon the tables solve a linear system. Sigma is the full
-d x d covariance.
+These are the Bellman equations of the mean and covariance for a policy pi. delta' is the transpose of delta, and Sigma
+is the full d x d covariance for d features. With a horizon, the tables are indexed by the decision. Without a horizon,
+the tables solve a linear system. Shapes: S states, A actions, n stored transitions (of phi) or n decisions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, ends_surely, states_
 from rasf.transfer import Moments
 
 _SOLVE_TOLERANCE = 1e-12
-_NEARLY_CERTAIN = 2  # with up to this many successors per state on average, factors are as sparse as the chain
+_NEARLY_CERTAIN = 2  # for up to this average number of successors per state, factors are as sparse as the chain
 
 
 def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None = None) -> Moments:
@@ -31,25 +31,25 @@ def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None
 
     Args:
         mdp: The dynamics and features.
-        policy: Actions (S,), or with a horizon (horizon, S). For gamma below 1 without a horizon also (K + 1, S), as
-            planned with `Entropic`: its last row applies to all later decisions. The moments are those at the first
-            decision.
+        policy: Actions (S,), or (horizon, S) with a horizon. For gamma below 1 without a horizon, a policy of
+            `plan` with `Entropic` is also accepted: it has a row for each decision (K + 1, S), and the last row
+            applies to all later decisions. The moments are then those at the first decision.
         horizon: The number of decisions. Default: none, which needs gamma below 1 or a policy that ends with
             probability one.
 
     Returns:
-        psi (S, A, d) and Sigma (S, A, d, d) of taking a in s and following the policy afterwards. With a horizon both
-        have a leading axis for the decision.
+        psi (S, A, d) and Sigma (S, A, d, d) of taking action a in state s and following the policy afterwards. With a
+        horizon, both arrays have a leading axis for the decision.
 
     Raises:
-        ValueError: An argument does not fit, or at gamma = 1 without a horizon the policy may never end.
+        ValueError: An argument is invalid, or the policy may never end (gamma = 1 without a horizon).
     """
     require_mdp(mdp)
     return feature_moments(mdp, mdp.phi, policy, horizon)
 
 
 def feature_moments(mdp: FiniteMDP, phi: Floats, policy: npt.ArrayLike, horizon: int | None) -> Moments:
-    """Return `successor_moments` of other features phi (n, d), aligned with the stored transitions."""
+    """Return `successor_moments` for other features phi (n, d), one row for each stored transition."""
     if horizon is not None:
         decisions("horizon", horizon, mdp.n_states * mdp.n_actions * phi.shape[1] ** 2)
     expect = sp.csr_array(
@@ -77,7 +77,7 @@ def feature_moments(mdp: FiniteMDP, phi: Floats, policy: npt.ArrayLike, horizon:
 
 
 def _then_for_ever(mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, policy: Ints) -> Moments:
-    """Return moments at the first decision of a policy (K + 1, S) whose last row applies for ever."""
+    """Return the moments at the first decision of a policy (K + 1, S) whose last row applies to all later decisions."""
     psi, Sigma = feature_moments(mdp, phi, policy[-1], None)
     states, d = np.arange(mdp.n_states), phi.shape[1]
     last = psi[states, policy[-1]], Sigma[states, policy[-1]].reshape(mdp.n_states, d * d)
@@ -88,7 +88,10 @@ def _then_for_ever(mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, policy: In
 def _over_horizon(
     mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, policy: Ints, after: tuple[Floats, Floats] | None = None
 ) -> Moments:
-    """Return moments at each decision of a policy (n, S); `after` has those after its end (default: 0)."""
+    """Return the moments at each decision of a policy (n, S).
+
+    `after` contains psi (S, d) and Sigma (S, d d) after the last decision. Default: zeros.
+    """
     d = phi.shape[1]
     psi_own, Sigma_own = after or (np.zeros((mdp.n_states, d)), np.zeros((mdp.n_states, d * d)))
     steps = []
@@ -102,7 +105,7 @@ def _over_horizon(
 
 
 def _one_step(mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, psi_own: Floats) -> tuple[Floats, Floats]:
-    """Return psi (S A, d) and E[delta delta'] (S A, d d), given psi_own (S, d) of the policy's own actions."""
+    """Return psi (S A, d) and E[delta delta'] (S A, d d), given `psi_own` (S, d), the psi of the policy's actions."""
     target = phi + mdp.gamma * psi_own[mdp.successor]
     psi = expect @ target
     delta = target - np.repeat(psi, np.diff(mdp.indptr), axis=0)
@@ -111,7 +114,7 @@ def _one_step(mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, psi_own: Floats
 
 
 def _solve(chain: sp.csr_array, discount: float, constant: Floats) -> Floats:
-    """Solve x = constant + discount chain x, by factorisation if the factors stay small, else by iteration."""
+    """Return the solution of x = constant + discount * chain x, by factorisation or (for large chains) by iteration."""
     n = chain.shape[0]
     if n <= DIRECT_SOLVE_STATES or chain.nnz <= _NEARLY_CERTAIN * n:
         return splinalg.splu(sp.csc_array(sp.eye_array(n) - discount * chain)).solve(constant)

@@ -1,20 +1,22 @@
 """The optimal policy for the total reward: gamma = 1, no horizon, terminal states.
 
-The method is policy iteration with exact evaluation. The first policy ends with probability one: each state moves
-towards an end with positive probability. An action is changed only for a strict gain. So the utility of each policy is
-at least that of the policy before. A policy that may never end appears only where its utility is infinite: if changed
-actions create a class of states that is never left, an action in this class has a strict gain, which recurs for ever.
-Value iteration, in contrast, may choose a loop without reward that never reaches the end whose value it estimates.
+An end is a terminal state. The method is policy iteration with exact evaluation. The first policy ends with probability
+one: in every state, its action moves nearer to an end with positive probability. An action is changed only for a strict
+gain, so the utility of each policy is at least the utility of the previous policy. A policy that may never end appears
+only where its utility is infinite: if changed actions create a class of states that is never left, an action in this
+class has a strict gain, which recurs for ever. Value iteration, in contrast, may choose a loop without reward and never
+reach the end whose value it has estimated.
 
-For beta < 0 the first policy must not have utility -inf in a state where another policy has a finite utility, because
-changing a single action may not help there. The utility of a policy is -inf exactly where y = sum_n M^n 1 is infinite,
-with M = P_pi exp(beta r) between states that are not terminal. The least y of all policies is the limit of
-y <- 1 + min_a M_a y from y = 0, and a policy that is greedy for the limit attains it. So if the first policy has an
-infinite y in some state, policies that are greedy for the iterates are tried. The search stops at a policy whose y is
-finite everywhere, or infinite only in a set D where the iterate y has M_a y >= y for every action, with M_a limited to
-transitions within D. Then M_pi^n y >= y in D for every policy, so that every policy has utility -inf there.
+For beta < 0, changing a single action may not repair a utility of -inf. So in states where any policy has a finite
+utility, the first policy must have a finite utility. The utility of a policy pi is -inf exactly where y = sum_n M^n 1
+is infinite, where M = P_pi exp(beta r) contains the transitions between states that are not terminal. The smallest y of
+all policies is the limit of the iteration y <- 1 + min_a M_a y from y = 0. A policy that is greedy for the limit
+attains this smallest y. So if the y of the first policy is infinite in some state, policies that are greedy for the
+iterates are tried. The search stops at a policy whose y is finite everywhere, or infinite only in a set D with M_a y >=
+y for the iterate y and every action a, where M_a is limited to transitions within D. In the second case M_pi^n y >= y
+in D for every policy pi, so every policy has utility -inf in D.
 
-Staying for ever in states without reward has utility 0, and is chosen where every other choice has a lower utility.
+Staying for ever in states without reward has utility 0, and is chosen where all other choices have lower utilities.
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ from rasf.mdp import FiniteMDP
 from rasf.planning.bellman import Backup
 from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, Mask, diverges, evaluate, require_reachable_end
 
-_MOST_SWEEPS = 2_000  # plus two per state; the utility of states that are undecided after these sweeps counts as -inf
-_EDGE = 1e-12  # smaller growth of log y is rounding
+_MOST_SWEEPS = 2_000  # plus two per state; a state that is undecided after these sweeps counts as -inf
+_EDGE = 1e-12  # a smaller growth of log y counts as rounding
 
 
 def optimise(backup: Backup, beta: float, tolerance: float) -> tuple[Floats, Ints, int]:
-    """Return optimal utilities (S,), perhaps infinite, a policy (S,) that attains them, and the number of rounds."""
+    """Return the optimal utilities (S,), which may be infinite, an optimal policy (S,) and the number of rounds."""
     require_reachable_end(backup.mdp)
     stay, can_stay = _free_stay(backup)
     policy = _ending_policy(backup.mdp)
@@ -44,12 +46,12 @@ def optimise(backup: Backup, beta: float, tolerance: float) -> tuple[Floats, Int
 def _bounded_policy(backup: Backup, beta: float, policy: Ints, stay: Ints, can_stay: Mask) -> Ints:
     """Return a policy (S,) for beta < 0 with utility -inf only where every policy has utility -inf.
 
-    This is the given policy if possible. y is stored as log(y) / beta, so that a sweep is an entropic backup. In
-    terminal states y = 0, which is stored as inf.
+    The given policy is returned if it has this property. The module docstring explains y, which is stored as
+    log(y) / beta, so that a sweep is an entropic backup. In terminal states y = 0, which is stored as inf.
     """
     mdp = backup.mdp
     over = mdp.terminal | can_stay
-    value = np.where(over, np.inf, 0.0)  # y = 1, as after one sweep from y = 0
+    value = np.where(over, np.inf, 0.0)  # y = 1, the result of one sweep from y = 0
     sweeps, next_look = 0, 0
     while True:
         if sweeps == next_look:
@@ -67,7 +69,7 @@ def _bounded_policy(backup: Backup, beta: float, policy: Ints, stay: Ints, can_s
 def _improve(
     backup: Backup, beta: float, policy: Ints, stay: Ints, can_stay: Mask, tolerance: float
 ) -> tuple[Floats, Ints, int]:
-    """Run policy iteration at one beta."""
+    """Run policy iteration, and return the utilities (S,), the policy (S,) and the number of rounds."""
     rounds = 0
     while True:
         rounds += 1
@@ -79,24 +81,21 @@ def _improve(
         if not (better.any() or staying.any()):
             return value, policy, rounds
         improved = np.where(better, q.argmax(axis=1), np.where(staying, stay, policy))
-        if (improved == policy).all():  # the apparent gain is the error of an iterated evaluation
+        if (improved == policy).all():  # the gain is only the error of an iterated evaluation
             return value, policy, rounds
         policy = improved
 
 
 def _slack(value: Floats, tolerance: float) -> Floats:
-    """Return the differences (S,) up to which utilities count as equal.
-
-    They are relative to the largest utility if that is above 1.
-    """
+    """Return the differences (S,) up to which utilities count as equal, in units of max(1, largest utility)."""
     finite = np.where(np.isfinite(value), value, 0.0)
-    # at least the error of an iterated evaluation
+    # not below the error of an iterated evaluation
     least = min(tolerance, 1e-10) if len(value) <= DIRECT_SOLVE_STATES else 2 * tolerance
     return least * np.maximum(1.0, np.abs(finite).max(initial=0.0)) * np.ones_like(value)
 
 
 def _lowest_actions(backup: Backup, beta: float, value: Floats, policy: Ints, tolerance: float) -> Ints:
-    """Return the policy with ties broken towards the lowest action, if its utility is the same; else `policy`."""
+    """Return `policy` with ties broken towards the lowest action, unless this changes the utility."""
     q = backup.q(value, beta, 1.0)
     lowest = (q >= (value - _slack(value, tolerance))[:, None]).argmax(axis=1)
     lowest = np.where(np.isfinite(value), lowest, policy)
@@ -109,20 +108,20 @@ def _lowest_actions(backup: Backup, beta: float, value: Floats, policy: Ints, to
 
 
 def _ending_policy(mdp: FiniteMDP) -> Ints:
-    """Return a policy that ends with probability one: each state moves nearer to an end with positive probability."""
+    """Return a policy (S,) that ends with probability one, as its actions may move nearer to an end in every state."""
     state = np.repeat(np.arange(mdp.n_states * mdp.n_actions), np.diff(mdp.indptr)) // mdp.n_actions
     action = np.repeat(np.arange(mdp.n_states * mdp.n_actions), np.diff(mdp.indptr)) % mdp.n_actions
     policy = np.zeros(mdp.n_states, np.int64)
     near = mdp.terminal.copy()
     while not near.all():
         leads = near[mdp.successor] & ~near[state]
-        policy[state[leads][::-1]] = action[leads][::-1]  # reversed: the lowest action is written last
+        policy[state[leads][::-1]] = action[leads][::-1]  # reversed, so that the lowest action is written last
         near[state[leads]] = True
     return policy
 
 
 def _free_stay(backup: Backup) -> tuple[Ints, Mask]:
-    """Return actions (S,) that stay for ever in states without reward, and the mask (S,) where this is possible."""
+    """Return actions (S,) that stay for ever without rewards, and the mask (S,) of states where this is possible."""
     mdp = backup.mdp
     row = np.repeat(np.arange(mdp.n_states * mdp.n_actions), np.diff(mdp.indptr))
     inside = ~mdp.terminal

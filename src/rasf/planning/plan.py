@@ -6,9 +6,10 @@
 | gamma = 1, terminal states | U of the total reward, (S, A) | the same |
 | gamma < 1 | U of the discounted return; policy (K + 1, S), a row for each decision 0 .. K | stationary fixed point |
 
-U is the entropic utility. For discounted returns, the parameter at decision k is beta gamma^k, which vanishes as k
-grows. So from decision K on, the plan is risk-neutral (`rasf.planning.discounted`); K follows from the tolerance.
-`MeanVariance` can be evaluated (from exact moments) but not planned, as it has no dynamic programme.
+U is the entropic utility, S the number of states and A the number of actions. For discounted returns, the parameter of
+U at decision k is beta gamma^k, which vanishes as k grows. So from decision K on, the plan is risk-neutral
+(`rasf.planning.discounted`). K follows from the tolerance. `MeanVariance` can be evaluated from exact moments, but
+cannot be planned because it has no dynamic programme.
 """
 
 from __future__ import annotations
@@ -29,26 +30,27 @@ from rasf.risk import Entropic, MeanVariance, NestedEntropic, Risk
 
 DEFAULT_TOLERANCE = 1e-10
 NEUTRAL = Entropic(0.0)
-_NEUTRAL_BETA = 1e-200  # a smaller |beta| is neutral, as rewards are at most 1e90
+_NEUTRAL_BETA = 1e-200  # a smaller |beta| counts as neutral, because rewards are at most 1e90
 
 
 @dataclass(frozen=True, repr=False)
 class Plan:
     """Optimal utilities and a policy that attains them.
 
-    At gamma = 1 without a horizon utilities may be infinite. There, a greedy policy for q may loop for ever among tied
-    actions and never reach the end. `policy` attains the utilities.
+    At gamma = 1 without a horizon, utilities may be infinite, and a policy that is greedy for q may loop for ever among
+    tied actions. `policy` attains the utilities.
 
     Attributes:
-        q: Utilities (S, A); with a horizon (n, S, A); for discounted `Entropic` those at the first decision (S, A).
-        policy: Actions (S,); with a horizon (n, S); for discounted `Entropic` with nonzero beta (K + 1, S), one row for
-            each decision, where the last row applies to all later decisions.
+        q: Utilities (S, A), or (n, S, A) with a horizon of n decisions. For discounted `Entropic`, q contains the
+            utilities at the first decision.
+        policy: Actions (S,), or (n, S) with a horizon. For discounted `Entropic` with nonzero beta, (K + 1, S): a row
+            for each decision, where the last row applies to all later decisions.
         w: The weights of the task (d,).
         risk: The risk of the utilities.
         horizon: The number of decisions, or None.
         gamma: The discount.
-        error: A bound on the error of q; 0 if it is exact to rounding.
-        sweeps: The number of passes over the transitions; at gamma = 1 without a horizon, the number of rounds of
+        error: A bound on the error of q, 0 if q is exact up to rounding.
+        sweeps: The number of passes over the transitions, or at gamma = 1 without a horizon the number of rounds of
             policy iteration.
     """
 
@@ -94,8 +96,8 @@ def plan(
         The plan.
 
     Raises:
-        ValueError: Arguments do not fit, the risk has no dynamic programme, or (at gamma = 1 without a horizon) no
-            terminal state can be reached from some states.
+        ValueError: An argument is invalid, the risk has no dynamic programme, or a state cannot reach a terminal
+            state (at gamma = 1 without a horizon).
     """
     require_mdp(mdp)
     if not isinstance(risk, (Entropic, NestedEntropic)):
@@ -131,23 +133,23 @@ def evaluate_policy(
     *,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Floats:
-    """Compute the utilities of taking a in s and following a policy afterwards.
+    """Compute the utilities of taking each action in each state and following a policy afterwards.
 
     Args:
         mdp: The dynamics and features.
-        policy: Actions (S,); with a horizon also (n, S); for discounted `Entropic` also (K + 1, S), as in a
-            `Plan`.
+        policy: Actions (S,). With a horizon of n decisions, (n, S) is also accepted. For discounted `Entropic`,
+            (K + 1, S) is also accepted, as in a `Plan`.
         w: The weights of the task (d,).
         risk: `Entropic`, `NestedEntropic` or `MeanVariance`. Default: `Entropic` at beta = 0.
         horizon: The number of decisions. Default: none, which needs gamma below 1 or an MDP with terminal states.
         tolerance: The largest error of discounted utilities. Default: 1e-10.
 
     Returns:
-        Utilities (S, A), or (n, S, A) with a horizon. At gamma = 1 without a horizon they may be infinite. At beta = 0
-        they are nan for an action after which the total reward may be inf or -inf, so that it has no mean.
+        Utilities (S, A), or (n, S, A) with a horizon. At gamma = 1 without a horizon, utilities may be infinite. At
+        beta = 0, the utility is nan for an action after which the total reward may be inf or -inf and has no mean.
 
     Raises:
-        ValueError: Arguments do not fit, or the total reward of the policy has no mean (gamma = 1).
+        ValueError: An argument is invalid, or the total reward of the policy has no mean (gamma = 1).
     """
     require_mdp(mdp)
     check_settings(mdp, horizon, tolerance)
@@ -173,13 +175,13 @@ def evaluate_policy(
 
 
 def augmented_policy(mdp: FiniteMDP, policy: npt.ArrayLike) -> Ints:
-    """Return a policy (S,) or (K + 1, S), checked."""
+    """Check a policy (S,) or (K + 1, S) and return it as an array."""
     given = as_actions(policy)
     return mdp.policy(given, len(given) if given.ndim == 2 else None)
 
 
 def check_settings(mdp: FiniteMDP, horizon: int | None, tolerance: float = DEFAULT_TOLERANCE) -> None:
-    """Refuse a horizon or a tolerance out of range, or tables that do not fit into memory."""
+    """Raise ValueError for a horizon or a tolerance out of range, and for tables that do not fit into memory."""
     if horizon is not None:
         decisions("horizon", horizon, mdp.n_states * mdp.n_actions)
     if not number("tolerance", tolerance) > 0:
@@ -187,7 +189,7 @@ def check_settings(mdp: FiniteMDP, horizon: int | None, tolerance: float = DEFAU
 
 
 def plain_beta(risk: Entropic | NestedEntropic) -> float:
-    """Return beta as a float, refused above 1e90 in size; 0 below 1e-200, where the utility equals the mean."""
+    """Return beta as a float, or 0 for |beta| below 1e-200; raise ValueError for |beta| above 1e90."""
     beta = float(risk.beta)
     if abs(beta) > LARGEST:
         raise ValueError(f"beta must be at most {LARGEST:g} in size, got {beta:g}")

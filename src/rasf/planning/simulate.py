@@ -1,7 +1,7 @@
-"""Rollouts of a FiniteMDP, many at once, as operations on arrays of states.
+"""Rollouts of a FiniteMDP, many in parallel, as operations on arrays of states.
 
-A successor is drawn by inverting the running sum of all stored probabilities. Each row of transitions has an interval
-of this sum, so one binary search serves all rollouts of a step.
+A successor is drawn by inverting the running sum of all stored probabilities. The transitions of a state and action
+have an interval of this sum, so a single vectorised binary search draws the successors of all rollouts of a step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rasf.mdp import FiniteMDP, as_actions, require_mdp
 
 
 class Rollouts(NamedTuple):
-    """Feature returns (episodes, d), discounted by the MDP's gamma; visited states (episodes, steps + 1)."""
+    """Feature returns (episodes, d), discounted by the MDP's gamma, and visited states (episodes, steps + 1)."""
 
     features: Floats
     states: Ints
@@ -26,16 +26,16 @@ class Rollouts(NamedTuple):
 def simulate(
     mdp: FiniteMDP, policy: npt.ArrayLike, start: int, steps: int, episodes: int, seed: int | np.random.Generator
 ) -> Rollouts:
-    """Roll a policy out from one state.
+    """Simulate episodes of a policy from one state.
 
     Args:
         mdp: The dynamics and features.
-        policy: Actions (S,), or one row for each decision. The last row of a shorter policy applies to all later
-            decisions, as in plans for discounted `Entropic`.
+        policy: Actions (S,), or a row for each decision (.., S). If there are fewer rows than steps, the last row
+            applies to all later decisions, as in plans for discounted `Entropic`.
         start: The start state.
-        steps: The largest number of decisions of an episode.
+        steps: The largest number of decisions in an episode.
         episodes: The number of episodes.
-        seed: A seed or a generator.
+        seed: A seed or a NumPy generator.
 
     Returns:
         Feature returns and visited states.
@@ -55,7 +55,7 @@ def simulate(
         now = states[:, t]
         states[:, t + 1] = now
         live = ~mdp.terminal[now]
-        # ended rollouts draw too, so that the draws of the others do not depend on them
+        # ended rollouts also draw, so that the random numbers of a rollout do not depend on other rollouts
         draw = rng.random(episodes)[live]
         rows = now[live] * mdp.n_actions + actions[t, now[live]]
         first, last = mdp.indptr[rows], mdp.indptr[rows + 1] - 1

@@ -1,42 +1,44 @@
-"""Static risk: one risk of the whole return, fixed at the start, for policies that know the accrued return.
+"""Static risk: the risk of the whole return, fixed at the start, for policies that depend on the accrued return.
 
-Let rho[X] = max_b b + E u(X - b) be a certainty equivalent, with u concave. For a fixed threshold b, maximising
-E u(X - b) is an ordinary problem in the MDP with states (t, s, c), where c is the accrued return and u(c - b) the only
-reward, at the end. GPI in this MDP,
+Let X be the return and rho[X] = max_b b + E u(X - b) a certainty equivalent with a concave function u. For a fixed
+threshold b, maximising E u(X - b) is an ordinary problem in an MDP with states (t, s, c), where t is the step, s the
+state and c the accrued return. The only reward of this MDP is u(c - b) at the end. GPI in this MDP,
 
-    a = argmax_a max_i E u(c + gamma^t G_i(s, a) - b),        G_i(s, a) the remaining return of source i,
+    a = argmax_a max_i E u(c + gamma^t G_i(s, a) - b),        where G_i(s, a) is the remaining return of source i,
 
-is never below the best source: for every b, b + E u(X - b) of GPI is at least that of every source. With b the
-threshold of the best source this gives rho(GPI) >= max_i rho(source i) (docs/theory.md has the proof). This b is safe
-but often too low: GPI does better than its sources, so its own threshold is higher. At another b, the guarantee is only
+is never below the best source: for every b, b + E u(X - b) of the GPI policy is at least that of every source. If b is
+the threshold of the best source, this gives rho(GPI) >= max_i rho(source i) (docs/theory.md has the proof). But this b
+is often too low: GPI is better than its sources, so its own threshold is higher. At another b, the guarantee is only
 about b + E u(X - b) for this b. So other thresholds are tried too, and the policy with the best risk is kept.
 
 Values depend on c and b only through the *excess* y = c - b. The excess is stored in one of two ways:
 
-    exact   all accrued returns that can be reached, where equal ones are merged. Thresholds are tried one by one.
-            Used if there are at most `_MOST_ACCRUED` pairs of a state and an accrued return
-    grid    evenly spaced levels of the excess for each step and state, between the least and the largest excess that
-            can be reached. One solution serves all thresholds. An excess between two levels moves to one of the two at
+    exact   all accrued returns that can be reached; equal values are merged. Thresholds are tried one by one. This way
+            is used if there are at most `_MOST_ACCRUED` pairs of a state and an accrued return
+    grid    evenly spaced levels of the excess for each step and state, between the smallest and the largest excess that
+            can be reached. One solution covers all thresholds. An excess between two levels moves to one of the two at
             random, with probabilities that keep its mean
 
 The grid is itself an MDP, in which all guarantees hold exactly for a policy that acts by the excess on the grid. The
-true return X of this policy and its return X' on the grid differ by rounding, X' = X + N, and `StaticPlan.error` bounds
-the difference of their risks. The mean m and the variance v of X given the last level are computed along the grid. For
-every b,
+true return X of this policy and its return X' on the grid differ by a rounding error N, X' = X + N. `StaticPlan.error`
+bounds the difference of their risks. The mean m and the variance v of X given the last level are computed along the
+grid. For every b,
 
     above    E u(X - b) <= E u(m - b), by Jensen's inequality, so that rho[X] <= rho[m]
     below    E u(X - b) >= E u(m - b) - E cost(m - b, v). If u has a kink at 0, cost(x, v) is (sqrt(v + x^2) - |x|) / 2
              times the change of slope (Scarf's bound). For `MonotoneMeanVariance` the cost is theta v / 2
-    sources  act independently of the excess, so that E[N | states] = 0 and E u(X' - b) <= E u(X - b), by Jensen's
-             inequality: rho[X'] of a source is never above rho[X], and below it by at most rho[m] - rho[X']
+    sources  act independently of the excess, so E[N | states] = 0, and Jensen's inequality gives
+             E u(X' - b) <= E u(X - b). So rho[X'] <= rho[X] <= rho[m] for a source
 
-`StaticPlan.action` rounds the true excess to the nearest level. So its action can differ from the action on the grid if
-two actions have close scores. It has the guarantee of GPI with approximate scores, whose error is the slope of u times
-the spacing of the levels.
+`StaticPlan.action` rounds the true excess to the nearest level. If two actions have close scores, the rounded excess
+can lead to another action than the excess on the grid. This action has the guarantee of GPI with approximate scores,
+whose error is the slope of u times the spacing of the levels.
 
-For entropic utility u is exponential, so the accrued return is only a factor, and choices do not depend on the excess.
+For entropic utility, u is exponential, so the accrued return is only a factor and choices do not depend on the excess.
 If there are too many accrued returns, the policy and all utilities are still exact, and only the return distribution is
-on a grid.
+computed on a grid.
+
+Shapes: S states, A actions, I sources, L levels, n stored transitions (of rewards) or n decisions (of policies).
 """
 
 from __future__ import annotations
@@ -60,12 +62,14 @@ from rasf.risk import Entropic, Risk
 from rasf.risk.certainty import CertaintyEquivalent, static_risk
 
 _MOST_ACCRUED = 20_000  # pairs of a state and an accrued return, over all steps, in an exact solution
-_TRIED, _TRIED_ON_GRID = 64, 3  # numbers of thresholds that a search tries: exact, on a grid
-_MERGED = 1e-10  # closer accrued returns count as equal; in units of the largest reward or return
+_TRIED, _TRIED_ON_GRID = 64, 3  # numbers of thresholds that a search tries, for the exact solution and on a grid
+_MERGED = 1e-10  # accrued returns closer than this share of the largest reward or return count as equal
 _LEVELS, _MOST_LEVELS = 200, 100_000
 _LARGEST_EXPONENT = 600.0  # exp(600) and exp(-600) are normal float64 numbers
-_ROUNDING = 1e-12  # relative to the largest return
-_TOLERANCE = 1e-3  # a discounted problem is truncated where this share of the range of returns is left
+_ROUNDING = 1e-12  # rounding error of the risk, relative to the largest return
+_TOLERANCE = (
+    1e-3  # a discounted problem is truncated when later rewards can change the return by this share of its range
+)
 
 Choose = Callable[[int, int, float], int]  # (step, state, excess) -> action
 
@@ -79,18 +83,18 @@ class Law(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class StaticPlan:
-    """A policy on (step, state, accrued return), with the static risk of its return from the start state.
+    """A policy that depends on (step, state, accrued return), with the static risk of its return from the start state.
 
     Attributes:
         risk: The static risk of the return.
         threshold: The threshold b by which the policy acts.
-        sources: The static risk of each source policy; empty without sources.
-        law: The return distribution; on a grid, the distribution of the return on the grid.
+        sources: The static risk (I,) of each source policy, empty without sources.
+        law: The return distribution. If the solution is on a grid, this is the distribution of the return on the grid.
         measure: The risk measure.
         error: A proven bound on the errors of `sources` and of `risk`, for a policy that acts by the excess on the
-            grid; 0 if both are exact to rounding.
+            grid; 0 if both are exact up to rounding.
         levels: The number of levels of the grid, or None for an exact solution.
-        horizon: The number of decisions; later rewards do not count.
+        horizon: The number of decisions. Later rewards do not count.
     """
 
     risk: float
@@ -109,7 +113,7 @@ class StaticPlan:
         Args:
             step: The step, from 0.
             state: The state.
-            accrued: The discounted return so far, the sum of rewards times gamma^step.
+            accrued: The discounted return so far, the sum of gamma^t r_t over the steps t before this one.
 
         Raises:
             ValueError: The step is out of range, or the state cannot be reached at this step.
@@ -139,22 +143,22 @@ def static_gpi(
 
     Args:
         mdp: The dynamics and features.
-        policies: The source policies, (S,) or (horizon, S) each.
+        policies: The source policies, of shape (S,) or (horizon, S).
         w: The weights of the task (d,).
         risk: A certainty equivalent: `CVaR`, `Entropic` with beta <= 0, `MonotoneMeanVariance` or
             `rasf.risk.PiecewiseLinear`.
         start: The start state.
-        horizon: The number of decisions. Default: none, which needs gamma below 1. Episodes are then truncated where
-            later rewards can change the return by at most a thousandth of its range.
-        search: Try other thresholds too, not only that of the best source. Default: True.
-        levels: The number of levels of the grid for accrued returns. Default: exact accrued returns if there are few,
-            else 200 levels.
+        horizon: The number of decisions. Default: none, which needs gamma below 1. Episodes are then truncated at the
+            step after which rewards can change the return by at most a thousandth of its range.
+        search: Whether to try other thresholds, too, not only the threshold of the best source. Default: True.
+        levels: The number of levels of the grid for accrued returns. Default: exact accrued returns if there are at
+            most 20,000 pairs of a state and an accrued return, else 200 levels.
 
     Returns:
         The policy with its static risk, and the static risks of the sources.
 
     Raises:
-        ValueError: An argument does not fit.
+        ValueError: An argument is invalid.
     """
     if not isinstance(search, bool | np.bool_):
         raise ValueError(f"search must be True or False, got {shown(search)}")
@@ -174,9 +178,9 @@ def plan_static(
 ) -> StaticPlan:
     """Compute the optimal policy for the static risk of the return from one state.
 
-    If the utility of the risk has one kink (`CVaR`, `PiecewiseLinear`) and accrued returns are exact and few, all
-    thresholds that can be optimal are tried, and the optimum is exact. Otherwise only some thresholds are tried, and
-    `risk` is the risk of the best policy found.
+    If the utility of the risk has one kink (`CVaR`, `PiecewiseLinear`), accrued returns are exact, and there are at
+    most 512 different final returns, then all thresholds that can be optimal are tried, and the optimum is exact.
+    Otherwise only some thresholds are tried, and `risk` in the result is the risk of the best policy found.
 
     Args:
         mdp: The dynamics and features.
@@ -184,27 +188,27 @@ def plan_static(
         risk: A certainty equivalent, as for `static_gpi`.
         start: The start state.
         horizon: The number of decisions, as for `static_gpi`. Default: none, which needs gamma below 1.
-        levels: The number of levels of the grid, as for `static_gpi`. Default: none.
+        levels: The number of levels of the grid, as for `static_gpi`. Default: exact accrued returns if possible.
 
     Returns:
         The policy with its static risk.
 
     Raises:
-        ValueError: An argument does not fit.
+        ValueError: An argument is invalid.
     """
     return _solve(_Problem.of(mdp, w, risk, start, horizon), None, True, levels)
 
 
 @dataclass(frozen=True)
 class _Problem:
-    """One task from one start state: rewards (n,), and the number of decisions."""
+    """The task, risk, start state and number of decisions of a problem."""
 
     mdp: FiniteMDP
     rewards: Floats
     measure: CertaintyEquivalent
     start: int
     horizon: int
-    cut: float  # the largest size of the return that truncation leaves out
+    cut: float  # upper bound of the absolute return that truncation leaves out
 
     @classmethod
     def of(cls, mdp: FiniteMDP, w: npt.ArrayLike, risk: Risk, start: int, horizon: int | None) -> _Problem:
@@ -214,7 +218,7 @@ class _Problem:
         rewards, cut = mdp.rewards(w), 0.0
         if horizon is None:
             if mdp.gamma == 1:
-                raise ValueError("horizon must be given where gamma is 1: static risk needs the number of decisions")
+                raise ValueError("horizon must be given at gamma = 1: static risk needs the number of decisions")
             horizon = max(1, int(np.ceil(np.log(_TOLERANCE / 2) / np.log(mdp.gamma))))
             if horizon > MOST_DECISIONS:
                 raise ValueError(
@@ -242,7 +246,7 @@ def _solve(problem: _Problem, followed: Ints | None, search: bool, levels: int |
     sources = 1 if followed is None else followed.shape[1]
     if levels > _MOST_LEVELS:
         raise ValueError(f"levels must be at most {_MOST_LEVELS:,}, got {levels}")
-    # values before and after a step, for each state, level and source; a byte for each decision, state and level
+    # memory: values before and after a step (S, L, I + 1) in float64, and a policy (n, S, L) in bytes
     table("levels", levels, problem.mdp.n_states * (2 * (sources + 1) + problem.horizon // 8))
     if isinstance(problem.measure, Entropic):
         return _entropic(problem, float(problem.measure.beta), followed, levels)
@@ -250,9 +254,9 @@ def _solve(problem: _Problem, followed: Ints | None, search: bool, levels: int |
 
 
 class _Layer(NamedTuple):
-    """The m pairs of a state and an accrued return that can be reached at a step, and the moves to the next layer.
+    """The m pairs of a state and an accrued return that can be reached at a step.
 
-    `moves` (m A, m') holds the probabilities to get from each pair and action to the m' pairs of the next layer.
+    `moves` (m A, m') contains the probabilities of moving from a pair and action to the m' pairs of the next layer.
     """
 
     state: Ints
@@ -271,7 +275,7 @@ def _layers(problem: _Problem) -> list[_Layer] | None:
         begin, count = mdp.indptr[rows], np.diff(mdp.indptr)[rows]
         if len(mdp.successor) == 0 or np.maximum(count, 1).sum() > 20 * _MOST_ACCRUED:
             return None
-        ended = count == 0  # in terminal states nothing changes
+        ended = count == 0  # terminal states, in which the pair stays the same
         owner = np.repeat(np.arange(len(rows)), np.maximum(count, 1))
         first = np.concatenate([[0], np.cumsum(np.maximum(count, 1))[:-1]])
         entry = np.minimum(begin[owner] + np.arange(len(owner)) - first[owner], len(mdp.successor) - 1)
@@ -292,7 +296,7 @@ def _layers(problem: _Problem) -> list[_Layer] | None:
 
 
 class _Exact:
-    """The exact solution on layers; a policy is a list of the actions (m,) of every layer."""
+    """The exact solution on layers; a policy is a list with the actions (m,) in every layer."""
 
     def __init__(self, problem: _Problem, layers: list[_Layer]) -> None:
         self._problem, self._layers = problem, layers
@@ -313,7 +317,7 @@ class _Exact:
         for b in wanted:
             best = self._better(best, b, followed)
         if search and best is not None:
-            for _ in range(_TRIED):  # the threshold of the return distribution found may be better
+            for _ in range(_TRIED):  # the threshold of the best return distribution found may be better
                 again = self._better(best, float(measure.threshold(best[3].probabilities, best[3].values)), followed)
                 if again is best:
                     break
@@ -332,7 +336,7 @@ class _Exact:
         return (risk, b, policy, law) if best is None or risk > best[0] + 1e-12 * abs(best[0]) else best
 
     def _policy(self, b: float, followed: Ints | None) -> list[Ints]:
-        """Return the GPI policy over the sources (n, I, S), or the optimal one, for a threshold."""
+        """Return the GPI policy over the sources (n, I, S), or without sources the optimal policy, for a threshold."""
         last, n_actions = self._layers[-1].accrued, self._problem.mdp.n_actions
         several = 1 if followed is None else followed.shape[1]
         value = np.repeat(self._problem.measure.utility(last - b)[:, None], several, axis=1)  # (m, I)
@@ -372,7 +376,7 @@ class _Exact:
 
 
 def _merged(values: Floats, mass: Floats) -> Law:
-    """Return a return distribution; values that are equal up to rounding are merged, values without mass left out."""
+    """Return the return distribution of values with probabilities `mass`, with nearly equal values merged."""
     order = np.argsort(values)
     values, mass = values[order][mass[order] > 0], mass[order][mass[order] > 0]
     apart = np.diff(values) > _MERGED * np.abs(values).max()
@@ -381,7 +385,7 @@ def _merged(values: Floats, mass: Floats) -> Law:
 
 
 def _entropic(problem: _Problem, beta: float, followed: Ints | None, levels: int) -> StaticPlan:
-    """Solve entropic utility exactly: with exponential u the accrued return is a factor and changes no choice."""
+    """Return the exact solution for entropic utility, whose choices do not depend on the accrued return."""
     mdp, n, start = problem.mdp, problem.horizon, problem.start
     backup, nothing = Backup(mdp, problem.rewards), np.zeros(mdp.n_states)
     betas = np.float64(beta) * np.power(mdp.gamma, np.arange(n))
@@ -410,8 +414,8 @@ def _on_grid(problem: _Problem, followed: Ints | None, search: bool, levels: int
     mdp, n, measure = problem.mdp, problem.horizon, problem.measure
     grid = _Grid.of(problem, levels)
     several = 1 if followed is None else followed.shape[1]
-    ends = grid.points(n, problem.start)  # the same in every state
-    # for each state and level, the values of the sources and then that of the policy
+    ends = grid.points(n, problem.start)  # all states have the same last grid
+    # for each state and level, the values of the sources, followed by the value of the policy
     value = np.broadcast_to(measure.utility(ends)[None, :, None], (mdp.n_states, levels, several + 1)).copy()
     policy = np.zeros((n, mdp.n_states, levels), np.uint8 if mdp.n_actions < 256 else np.int32)
     none = np.full((1, mdp.n_states), -1, np.int32)  # the optimal policy follows no source
@@ -432,7 +436,7 @@ def _on_grid(problem: _Problem, followed: Ints | None, search: bool, levels: int
 
     walks: list[tuple[Callable[[int], Ints], int]] = [(lambda step: policy[step], level) for level in levels_tried]
     walks += [(followed_by(i), int(level)) for i, level in enumerate(at)]
-    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:  # the kernel releases Python's lock
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:  # the kernel releases the GIL, Python's global lock
         walked = list(pool.map(lambda walk: grid.follow(*walk), walks))
     best: tuple[float, int, Law, _LastLevels] | None = None
     for level, last in zip(levels_tried, walked, strict=False):
@@ -459,7 +463,7 @@ def _on_grid(problem: _Problem, followed: Ints | None, search: bool, levels: int
 
 @dataclass(frozen=True)
 class _Grid:
-    """Evenly spaced levels (L,) of the excess for each step and state (n + 1, S)."""
+    """L evenly spaced levels of the excess for each step and state: arrays (n + 1, S) of lowest level and spacing."""
 
     problem: _Problem
     levels: int
@@ -469,16 +473,16 @@ class _Grid:
 
     @classmethod
     def of(cls, problem: _Problem, levels: int, *, thresholds: bool = True) -> _Grid:
-        """Return a grid for all thresholds in the range of returns, or without `thresholds` for the threshold 0."""
+        """Return a grid for all thresholds in the range of returns, or for the threshold 0 if `thresholds` is False."""
         least, most = (np.array(side) for side in zip(*_accrued_ranges(problem), strict=True))
         reached = np.isfinite(least)
         low, high = float(least[-1].min()), float(most[-1].max())
-        least[-1], most[-1] = low, high  # all states share the last grid, the one of the return distribution
+        least[-1], most[-1] = low, high  # all states have the same last grid, on which the return distribution is given
         used = np.isfinite(least)
         start, end = (least - high, most - low) if thresholds else (least, most)
         width = np.where(used, end - start, 0.0)
         spacing = np.where(width > 0, width, 1.0) / (levels - 1)
-        if thresholds and high > low:  # 0 is a level of the last grid, as u may have a kink at 0
+        if thresholds and high > low:  # 0 is a level of the last grid, because u may have a kink at 0
             spacing[-1] = (high - low) / ((levels - 1) // 2)
         return cls(problem, levels, np.where(used, start, 0.0), spacing, reached)
 
@@ -490,12 +494,12 @@ class _Grid:
         return self.low[step, state] + self.spacing[step, state] * np.arange(self.levels)
 
     def move(self, step: int) -> tuple[Floats, kernels.Grids]:
-        """Return the amounts (n,) that transitions of a step add to the excess, and the grids before and after."""
+        """Return the amounts (n,) that transitions add to the excess at a step, and the grids before and after."""
         gain = self.problem.mdp.gamma**step * self.problem.rewards
         return gain, kernels.Grids(self.low[step], self.spacing[step], self.low[step + 1], self.spacing[step + 1])
 
     def follow(self, policy: Callable[[int], Ints], level: int) -> _LastLevels:
-        """Follow a policy, actions (S, L) for each step, from a level of the first grid; return the last levels."""
+        """Follow a policy with actions (S, L) at each step from a level of the first grid; return the last levels."""
         moments = np.zeros((self.problem.mdp.n_states, self.levels, 3))
         moments[self.problem.start, level, 0] = 1.0
         for step in range(self.problem.horizon):
@@ -508,14 +512,14 @@ class _Grid:
 
 
 class _LastLevels(NamedTuple):
-    """The probabilities of the levels (L,) at the end, and the mean and variance of the true return for each."""
+    """The probability of each level (L,) at the end, and the mean and variance of the true return given this level."""
 
     mass: Floats
     mean: Floats
     variance: Floats
 
     def bounds(self, measure: CertaintyEquivalent, threshold: float) -> tuple[float, float]:
-        """Return a lower and an upper bound on rho of the true return."""
+        """Return a lower and an upper bound of the risk rho of the true return."""
         some = self.mass > 0
         mass, mean, variance = self.mass[some], self.mean[some], self.variance[some]
         order = np.argsort(mean)
@@ -528,7 +532,7 @@ class _LastLevels(NamedTuple):
 
 
 def _accrued_ranges(problem: _Problem) -> Iterator[tuple[Floats, Floats]]:
-    """Yield the least and largest accrued return (S,) before each step and at the end; inf and -inf if unreachable."""
+    """Yield the smallest and largest accrued returns (S,) at each step and at the end; inf and -inf if unreachable."""
     mdp = problem.mdp
     state = np.repeat(np.arange(len(mdp.indptr) - 1), np.diff(mdp.indptr)) // mdp.n_actions
     least, most = np.full(mdp.n_states, np.inf), np.full(mdp.n_states, -np.inf)

@@ -1,19 +1,19 @@
-"""Total reward without a horizon: gamma = 1, terminal states.
+"""The utility of a policy's total reward without a horizon: gamma = 1, terminal states.
 
-For a stationary policy let M = P_pi exp(beta r) between the states that are not terminal, and let R be the total
-reward. The Bellman equation of x = E exp(beta R) is linear, x = M x + b, but its solution gives the utility
-U = log(x) / beta only where the spectral radius of M is below 1. Elsewhere a linear solver returns finite numbers
-without meaning. So:
+Let R be the total reward of a stationary policy, and let M = P_pi exp(beta r) contain the transitions between states
+that are not terminal. The Bellman equation of x = E exp(beta R) is linear, x = M x + b, where b belongs to transitions
+to terminal states. Its solution gives the utility U = log(x) / beta only where the spectral radius of M is below 1.
+Elsewhere, a linear solver returns finite numbers without meaning. So:
 
-* each communicating class of states is tested separately. In a class of radius >= 1, and in every state that can reach
+* Each communicating class of states is tested separately. In a class of radius >= 1, and in every state that can reach
   such a class, E exp(beta R) counts as inf, so U = sign(beta) inf. (In a class of radius exactly 1 that never ends, the
-  expectation over n steps may oscillate within bounds as n grows, and has no limit. U is set to the same value there.)
-* a state that can reach neither an end nor a class of radius >= 1 has E exp(beta R) = 0, so U = -sign(beta) inf;
-* a class that never ends and has no rewards counts as terminal;
-* the equations of the remaining states are solved, scaled by the utilities so that nothing overflows.
+  expectation over n steps may oscillate within bounds as n grows, and has no limit. U is sign(beta) inf there, too.)
+* In a state that can reach neither an end nor a class of radius >= 1, E exp(beta R) = 0, so U = -sign(beta) inf.
+* A class that never ends and has no rewards counts as terminal.
+* The equations of the remaining states are solved, scaled by the utilities so that nothing overflows.
 
-At beta = 0 a class that never ends has a mean of inf or -inf by the sign of its average reward, and no mean if the
-average reward is 0. The optimum over policies is in `optimum`.
+At beta = 0, the mean in a class that never ends is inf or -inf, by the sign of the average reward. If the average
+reward is 0, there is no mean. `rasf.planning.optimum` computes the optimum over policies.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from rasf.mdp import FiniteMDP
 from rasf.planning.bellman import WINDOW, Backup, follow, remaining_change
 
 Mask = npt.NDArray[np.bool_]
-DIRECT_SOLVE_STATES = 5_000  # with more states, sparse factors may fill in, so evaluation iterates
+DIRECT_SOLVE_STATES = 5_000  # with more states, evaluation iterates, because sparse factors may become dense
 _RADIUS_TOLERANCE = 1e-12
 _RADIUS_SWEEPS = 1_000
-_SMALL_BETA = 1e-6  # up to this |beta|, Newton steps start at the risk-neutral values if that is safe
-_NEAR_NEUTRAL = 1.0  # these are safe if, scaled by them, no exponent is larger than this
-_TINY_BETA = 1e-290  # below this, beta x may be subnormal
+_SMALL_BETA = 1e-6  # up to this |beta|, Newton steps start at the risk-neutral values if these are safe
+_NEAR_NEUTRAL = 1.0  # risk-neutral values are safe if scaling by them gives exponents up to this size
+_TINY_BETA = 1e-290  # below this |beta|, products beta x may be subnormal
 _ROUNDING = 1e-14
 
 
 def states_text(states: Mask) -> str:
-    """Return the first few states of a mask as text, for messages."""
+    """Return the numbers of the first five states of a mask (S,) as text for messages."""
     named = np.flatnonzero(states)
     return ", ".join(map(str, named[:5])) + (f" and {len(named) - 5} more" if len(named) > 5 else "")
 
 
 def require_reachable_end(mdp: FiniteMDP) -> None:
-    """Refuse an MDP with a state from which no policy can reach a terminal state."""
+    """Raise ValueError if there is a state from which no policy can reach a terminal state."""
     if not mdp.terminal.any():
         raise ValueError("gamma = 1 without a horizon needs terminal states, and the MDP has none")
     rows = np.repeat(np.arange(mdp.n_states), np.diff(mdp.indptr[:: mdp.n_actions]))
@@ -56,7 +56,7 @@ def require_reachable_end(mdp: FiniteMDP) -> None:
     if endless.any():
         raise ValueError(
             "gamma = 1 without a horizon needs a terminal state within reach of every state; "
-            f"none can be reached from {states_text(endless)}"
+            f"no terminal state can be reached from states {states_text(endless)}"
         )
 
 
@@ -74,7 +74,7 @@ def diverges(backup: Backup, beta: float, policy: Ints) -> Mask:
 
 
 def evaluate(backup: Backup, beta: float, policy: Ints, tolerance: float) -> Floats:
-    """Return utilities (S,) of the total reward of `policy` (S,), which may be infinite."""
+    """Return the utilities (S,), which may be infinite, of the total reward of `policy` (S,)."""
     chain = _Chain.of(backup.mdp, policy, backup.rewards)
     ended = backup.mdp.terminal | chain.unrewarded()
     value = np.zeros(backup.mdp.n_states)
@@ -96,7 +96,7 @@ def evaluate(backup: Backup, beta: float, policy: Ints, tolerance: float) -> Flo
 
 
 def _iterate(backup: Backup, beta: float, policy: Ints, open_states: Ints, value: Floats, tolerance: float) -> None:
-    """Sweep until the remaining changes are small in every state."""
+    """Set the values of the open (unsolved) states by sweeps, until the remaining changes are small in every state."""
     earlier = np.zeros(len(open_states))
     largest = float(np.abs(backup.rewards).max())
     while True:
@@ -104,7 +104,7 @@ def _iterate(backup: Backup, beta: float, policy: Ints, open_states: Ints, value
             new = follow(backup.q(value, beta, 1.0), policy)[open_states]
             change = np.abs(new - value[open_states])
             value[open_states] = new
-        # a small value may be the difference of large ones, and then has their rounding error
+        # a small value can be the difference of large values, with the rounding error of large values
         size = np.full_like(new, largest + np.abs(new).max())
         if (remaining_change(change, earlier, size) <= tolerance).all():
             return
@@ -112,14 +112,13 @@ def _iterate(backup: Backup, beta: float, policy: Ints, open_states: Ints, value
 
 
 def _solve(chain: _Chain, beta: float, open_states: Ints, value: Floats) -> None:
-    """Set the values of the open (unsolved) states to the exact ones, by Newton steps scaled by the current values v.
+    """Set the values v of the open (unsolved) states to the exact values v*, by Newton steps scaled by v.
 
-    Let v* be the exact values. In y = exp(beta (v* - v)) the Bellman equation is linear, y = M y + b, and one step
-    solves it exactly from any v for which the scaled exponentials neither over- nor underflow. The equation is written
-    for u = (y - 1) / beta, so that no digits are lost as beta goes to 0, where it becomes
-    v* - v = P (v* - v) + residual. The first v is from `dominant_path`, which is safe for exponents of any size. These
-    values are of size 1 / beta, so for small |beta| the first v is the risk-neutral values instead, if scaling by these
-    keeps all exponents small.
+    The Bellman equation is linear in y = exp(beta (v* - v)): y = M y + b. One step solves it exactly from any v for
+    which the scaled exponentials neither overflow nor underflow. The equation is written for u = (y - 1) / beta, so
+    that no digits are lost for small beta. In the limit beta = 0 the equation is v* - v = P (v* - v) + residual. The
+    first v comes from `dominant_path`, which is safe for exponents of any size, but has values of size 1 / beta. So for
+    small |beta|, the first v is the risk-neutral values, if scaling by these keeps all exponents small.
     """
     if beta != 0 and not (abs(beta) <= _SMALL_BETA and chain.start_neutral(beta, open_states, value)):
         value[open_states] = chain.dominant_path(beta, open_states, value) / beta
@@ -132,7 +131,7 @@ def _solve(chain: _Chain, beta: float, open_states: Ints, value: Floats) -> None
 
 @dataclass(frozen=True)
 class _Chain:
-    """The Markov chain of a policy: transitions row -> successor, none from terminal states."""
+    """The Markov chain of a policy, with transitions row -> successor; terminal states have no transitions."""
 
     n_states: int
     row: Ints
@@ -140,7 +139,7 @@ class _Chain:
     probability: Floats
     reward: Floats
     graph: sp.csr_array
-    label: Ints  # communicating class of each state
+    label: Ints  # communicating class (S,) of each state
 
     @classmethod
     def of(cls, mdp: FiniteMDP, policy: Ints, rewards: Floats) -> _Chain:
@@ -151,7 +150,7 @@ class _Chain:
         return cls(mdp.n_states, row, mdp.successor[entries], mdp.probability[entries], rewards[entries], graph, label)
 
     def closed(self) -> Mask:
-        """Return the mask (C,) of classes that are never left, including single states without transitions."""
+        """Return the mask (C,) of the C classes that are never left, including single states without transitions."""
         leaves = self.label[self.row] != self.label[self.successor]
         open_classes = np.zeros(self.label.max() + 1, bool)
         open_classes[self.label[self.row[leaves]]] = True
@@ -164,15 +163,15 @@ class _Chain:
         return (self.closed() & ~rewarded)[self.label]
 
     def exploding(self, beta: float, ended: Mask) -> Mask:
-        """Return the mask (S,) of states that can reach a class of radius 1 or more, not counting states in `ended`."""
+        """Return the mask (S,) of states that can reach a class of radius 1 or more outside of `ended`."""
         return _can_reach(self.graph, self.explodes(beta) & ~ended)
 
     def explodes(self, beta: float) -> Mask:
         """Return the mask (S,) of states in classes where P exp(beta r) has a spectral radius of 1 or more.
 
-        Collatz-Wielandt: for positive u, the ratios (M u) / u enclose the radius. Power iteration runs in log space on
-        all classes at once, with the lazy matrix (M + I) / 2, so that periodic classes converge too. A linear solve,
-        scaled by the iterate, decides the remaining classes.
+        For positive u, the ratios (M u) / u enclose the radius (Collatz-Wielandt). Power iteration runs in log space on
+        all classes at once, with the lazy matrix (M + I) / 2, so that periodic classes converge, too. Classes that are
+        undecided after `_RADIUS_SWEEPS` sweeps are decided by a linear solve, scaled by the iterate.
         """
         inside = self.label[self.row] == self.label[self.successor]
         states, row = np.unique(self.row[inside], return_inverse=True)
@@ -199,7 +198,7 @@ class _Chain:
             if (verdict != 0).all():
                 break
             u += change
-            u -= np.where(verdict != 0, 0.0, most)[label]  # keeps undecided classes from drifting
+            u -= np.where(verdict != 0, 0.0, most)[label]  # rescales undecided classes
         else:
             # (I - M) y = 1 has a positive solution if and only if the radius is below 1
             n = len(states)
@@ -218,7 +217,7 @@ class _Chain:
         return result
 
     def infinite_means(self, ended: Mask) -> npt.NDArray[np.int8]:
-        """Return for each state the sign of its infinite mean, or 0 if the mean is finite."""
+        """Return the sign (S,) of the infinite mean of each state, or 0 if the mean is finite."""
         sign = np.zeros(self.n_states, np.int8)
         for c in np.flatnonzero(self.closed()):
             members = self.label == c
@@ -252,9 +251,9 @@ class _Chain:
         return float(np.sum(stationary[index[self.row[inside]]] * self.probability[inside] * self.reward[inside]))
 
     def dominant_path(self, beta: float, open_states: Ints, value: Floats) -> Floats:
-        """Return the log of the largest term of E exp(beta R): the heaviest path to an end, by Bellman-Ford.
+        """Return the log (open states,) of the largest term of E exp(beta R), a path to an end, by Bellman-Ford.
 
-        Scaled by this term, every weight is at most 1 and every solution at least 1.
+        If the equations are scaled by this term, every weight is at most 1 and every solution is at least 1.
         """
         index = np.full(self.n_states, -1)
         index[open_states] = np.arange(len(open_states))
@@ -273,7 +272,7 @@ class _Chain:
         return best[:-1]
 
     def start_neutral(self, beta: float, open_states: Ints, value: Floats) -> bool:
-        """Set open values to the risk-neutral ones if these are safe to scale by; return whether they were set."""
+        """Set open values to the risk-neutral values if these are safe for scaling; return whether they were set."""
         mine = np.isin(self.row, open_states)
         row, successor = self.row[mine], self.successor[mine]
         if not np.isfinite(value[successor]).all():
@@ -287,7 +286,7 @@ class _Chain:
         return True
 
     def newton_step(self, value: Floats, beta: float, open_states: Ints) -> Floats:
-        """Return v* - v for the open states from their current values, exact to rounding."""
+        """Return v* - v for the open states, given the current values v (S,), exact up to rounding."""
         index = np.full(self.n_states, -1)
         index[open_states] = np.arange(len(open_states))
         mine = index[self.row] >= 0
@@ -313,10 +312,10 @@ def _graph(row: Ints, successor: Ints, n_states: int) -> sp.csr_array:
 
 
 def _can_reach(graph: sp.csr_array, targets: Mask) -> Mask:
-    """Return the mask (S,) of states with a path to a target, perhaps of zero steps."""
+    """Return the mask (S,) of states with a path of zero or more steps to a target."""
     n = graph.shape[0]
     goals = np.flatnonzero(targets)
-    # one more node with an edge to every target in the reversed graph
+    # node n is added, with an edge to every target in the reversed graph
     hub = sp.csr_array((np.ones(len(goals)), (np.zeros(len(goals), int), goals)), shape=(1, n))
     reversed_graph = sp.block_array([[graph.T.tocsr(), sp.csr_array((n, 1))], [hub, None]], format="csr")
     found = csgraph.breadth_first_order(reversed_graph, n, return_predecessors=False)

@@ -1,4 +1,4 @@
-"""Risk measures: objects that turn a return distribution into one number. `base` defines their interface."""
+"""Risk measures: objects that turn a return distribution into one number. `rasf.risk.base` has the interface."""
 
 from rasf.risk.base import Risk
 from rasf.risk.certainty import CertaintyEquivalent

@@ -1,16 +1,16 @@
 """The interface of risk measures.
 
-A risk turns a return distribution into one number, larger is better. The distribution has one of five forms, each
-batched over leading axes:
+A risk turns a return distribution into one number, the score. A larger score is better. The distribution is given in
+one of five forms. Leading axes (...) are batch axes:
 
-    samples      x (..., n), weights (..., n) or none
-    histogram    probs (..., N) over atoms (N,) or (..., N)
+    samples      n samples x (..., n), with weights (..., n) or none
+    histogram    N probabilities probs (..., N) of the values atoms (N,) or (..., N)
     moments      mean (...), variance (...)
-    independent  probs (..., d, N) over atoms (d, N) of d independent features, weighted by w (d,)
+    independent  histograms probs (..., d, N) with atoms (d, N) of d independent features, and weights w (d,)
     mixture      weights, means and variances (..., M) of M components
 
-`supports` names the forms that a risk can score; methods for other forms raise a ValueError. Arrays may be numpy or
-jax, and the result is of the same kind. A risk with a parameter `beta` is averse if `beta < 0`.
+The attribute `supports` of a risk names the forms that the risk can score. Methods for other forms raise a ValueError.
+Arrays may be numpy or jax, and the result is of the same kind. A risk with a parameter `beta` is averse if `beta < 0`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rasf.checks import reals, shown
 
 
 def special_function(xp: ModuleType, name: str) -> Callable[..., Array]:
-    """Return the function `name` of scipy.special for the array namespace `xp`."""
+    """Return the function `name` of scipy.special, or of jax.scipy.special if the module `xp` is not numpy."""
     if xp is np:
         import scipy.special
 
@@ -39,7 +39,7 @@ def special_function(xp: ModuleType, name: str) -> Callable[..., Array]:
 
 
 def check_beta(beta: Array) -> None:
-    """Refuse a risk parameter that is not one finite number; a scalar that jax traces is accepted."""
+    """Raise a ValueError if a risk parameter is not one finite number. A scalar that jax traces is accepted."""
     if np.ndim(beta) != 0:
         raise ValueError(f"beta must be one number, got shape {np.shape(beta)}; use vmap for several")
     number = concrete(beta)
@@ -48,7 +48,11 @@ def check_beta(beta: Array) -> None:
 
 
 def concrete(beta: Array) -> float | None:
-    """Return a risk parameter as a float, or None while jax traces it; refuse a value that is not a number."""
+    """Return a risk parameter as a float, or None while jax traces it.
+
+    Raises:
+        ValueError: The parameter is not a number.
+    """
     if not isinstance(beta, str | bytes | bool):
         try:
             return float(beta)
@@ -59,7 +63,7 @@ def concrete(beta: Array) -> float | None:
 
 
 def histogram_moments(probs: Array, atoms: Array) -> tuple[Array, Array]:
-    """Return mean and variance (...) of a histogram; the variance is a sum of squares, so it is never negative."""
+    """Return mean and variance (...) of histograms. The variance is a sum of squares, so it is never negative."""
     xp = array_namespace(probs, atoms)
     probs, atoms = xp.broadcast_arrays(xp.asarray(probs) * 1.0, xp.asarray(atoms) * 1.0)
     present = probs > 0  # atoms without mass are ignored, even if they are infinite
@@ -69,11 +73,12 @@ def histogram_moments(probs: Array, atoms: Array) -> tuple[Array, Array]:
 
 
 class Risk:
-    """A risk measure: it turns a return distribution into one number, larger is better.
+    """A risk measure, which turns a return distribution into one number, the score. A larger score is better.
 
     There is a method for each form of a distribution: samples, a histogram, moments (mean and variance), histograms of
     independent features, a mixture. `supports` names the forms that a risk can score. To define a risk, list forms in
-    `supports` and override the methods of these forms: `moments` for tables and `rasfdqn`, `independent` for `rasfc51`.
+    `supports` and override the methods of these forms. Tables and the agent `rasfdqn` need `moments`, the agent
+    `rasfc51` needs `independent`.
     """
 
     supports: ClassVar[frozenset[str]] = frozenset()
@@ -114,7 +119,7 @@ class Risk:
         raise self._unsupported("histogram")
 
     def moments(self, mean: Array, variance: Array) -> Array:
-        """Return the score (...) of return distributions, given mean and variance.
+        """Return the score (...) of return distributions, given their means and variances.
 
         Args:
             mean: Means (...).
@@ -133,9 +138,9 @@ class Risk:
         raise self._unsupported("independent")
 
     def independent_log(self, log_probs: Array, atoms: Array, w: Array) -> Array:
-        """Return the score (...) of `independent`, given log-probabilities.
+        """Return the score (...) as `independent` does, given log-probabilities.
 
-        Risks that depend on far tails override this method, because exp rounds the smallest probabilities to zero.
+        Risks for which tiny probabilities matter override this method, because exp rounds these probabilities to zero.
 
         Args:
             log_probs: Log-probabilities (..., d, N), which need not be normalised.
@@ -157,10 +162,10 @@ class Risk:
         raise self._unsupported("mixture")
 
     def at_discount(self, z: Array) -> Self:
-        """Return the risk that ranks remaining returns X as this risk ranks z X.
+        """Return the risk that ranks remaining returns X in the same order as this risk ranks z X.
 
         Args:
-            z: The discount so far, gamma^t.
+            z: The discount gamma^t after t steps.
 
         Raises:
             ValueError: The risk has no discount-aware form.
@@ -168,7 +173,7 @@ class Risk:
         raise ValueError(f"{type(self).__name__} has no discount-aware form")
 
     def _unsupported(self, form: str) -> ValueError:
-        offered = ", ".join(sorted(self.supports)) or "no such form, as it is for planning"
+        offered = ", ".join(sorted(self.supports)) or "no form, because it is for planning"
         return ValueError(f"{type(self).__name__} cannot score {form}; it supports {offered}")
 
 

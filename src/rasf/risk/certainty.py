@@ -1,17 +1,17 @@
 """Optimised certainty equivalents: rho[X] = max_b b + E u(X - b).
 
-u is concave and not decreasing, with u(0) = 0 and slope 1 at 0. An amount b is counted as certain, and u scores the
-difference X - b; the best b is the *threshold*. If the threshold is fixed at the start of an episode, the risk of
-the whole return becomes an ordinary expectation, E u(accrued + remaining return - threshold) (`rasf.planning.static`).
+rho is the risk of the return X. The utility u is concave and not decreasing, with u(0) = 0 and slope 1 at 0. The b that
+attains the maximum is the *threshold*. If the threshold is fixed at the start of an episode, maximising the risk of the
+whole return is maximising an expectation, E u(accrued return + remaining return - threshold) (`rasf.planning.static`).
 
     risk                           u(x)                                      threshold
     CVaR(alpha)                    min(x, 0) / alpha                         the alpha-quantile
-    PiecewiseLinear(gain, loss)    gain x above 0, loss x below              the quantile (1 - gain) / (loss - gain)
-    MonotoneMeanVariance(beta)     x + beta x^2 / 2, constant from its top   b with E u'(X - b) = 1
+    PiecewiseLinear(gain, loss)    gain x above 0, loss x below              the (1 - gain) / (loss - gain) quantile
+    MonotoneMeanVariance(beta)     x + beta x^2 / 2, constant above its top  b with E u'(X - b) = 1
     Entropic(beta), beta <= 0      (exp(beta x) - 1) / beta                  rho[X] itself
 
-Mean-variance has no such form, because it can prefer a return that is surely smaller. `rasf.risk.monotone` is the
-variant that cannot.
+Mean-variance has no such form, because mean-variance can prefer a return that is surely smaller. The variant in
+`rasf.risk.monotone` never does.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _SQRT_OF_TAU = 2.5066282746310002
 
 
 class CertaintyEquivalent(Risk):
-    """An optimised certainty equivalent. A subclass defines its utility u; `averse` is whether u is concave."""
+    """An optimised certainty equivalent. A subclass defines the utility u. `averse` is True if u is concave."""
 
     @property
     def averse(self) -> bool:
         return True
 
     def utility(self, x: Array) -> Array:
-        """Return u (...) of numbers.
+        """Return the utilities u(x) (...) of numbers.
 
         Args:
             x: Numbers (...).
@@ -40,7 +40,7 @@ class CertaintyEquivalent(Risk):
         raise NotImplementedError
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
-        """Return the threshold (...) of histograms, the b that attains the maximum.
+        """Return the thresholds (...) of histograms; a threshold is the b that attains the maximum.
 
         Args:
             probs: Probabilities (..., N).
@@ -57,7 +57,7 @@ class CertaintyEquivalent(Risk):
         raise NotImplementedError
 
     def spread_cost(self, x: Array, variance: Array) -> Array:
-        """Return an upper bound (...) on u(x) - E u(Y) for all Y with mean x and this variance, in numpy.
+        """Return an upper bound (...) on u(x) - E u(Y), for all Y with mean x and the given variance, in numpy.
 
         The bound is infinite unless a subclass overrides this method.
 
@@ -68,7 +68,7 @@ class CertaintyEquivalent(Risk):
         return np.where(np.asarray(variance) > 0, np.inf, 0.0 * x)
 
     def normal(self, mean: Array, std: Array) -> Array:
-        """Return numbers (...) that order normal distributions as E u(X) does, in numpy.
+        """Return numbers (...) that rank normal distributions of X in the same order as E u(X), in numpy.
 
         Args:
             mean: Means (...).
@@ -86,7 +86,7 @@ class CertaintyEquivalent(Risk):
         raise NotImplementedError
 
     def with_threshold(self, probs: Array, atoms: Array) -> tuple[Array, Array]:
-        """Return rho (...) of histograms, and the threshold (...) at which it is attained.
+        """Return rho (...) and the threshold (...) of histograms.
 
         Args:
             probs: Probabilities (..., N).
@@ -99,7 +99,7 @@ class CertaintyEquivalent(Risk):
 
 
 def static_risk(risk: Risk) -> CertaintyEquivalent:
-    """Return a risk whose threshold can be fixed at the start of an episode; refuse other risks."""
+    """Return the risk unchanged if its threshold can be fixed at the start of an episode, else raise a ValueError."""
     if not isinstance(risk, CertaintyEquivalent) or not risk.averse:
         raise ValueError(
             "risk must be a certainty equivalent to be static: CVaR, Entropic with beta <= 0, "
@@ -109,12 +109,12 @@ def static_risk(risk: Risk) -> CertaintyEquivalent:
 
 
 def quantile(probs: Array, atoms: Array, level: float) -> Array:
-    """Return the least atom (...) with a mass of at least `level` at or below it."""
+    """Return the smallest atom (...) such that the atoms up to this atom have a mass of at least `level`."""
     xp = array_namespace(probs, atoms)
     probs, atoms = ascending(probs, atoms)
     reached = xp.cumsum(probs, axis=-1) >= level - 1e-12
     some = xp.where(reached & (probs > 0), atoms, xp.inf)
-    largest = xp.max(xp.where(probs > 0, atoms, -xp.inf), axis=-1)  # used if rounding leaves all mass below the level
+    largest = xp.max(xp.where(probs > 0, atoms, -xp.inf), axis=-1)  # if rounding errors keep the mass below the level
     return xp.minimum(xp.min(some, axis=-1), largest)
 
 
@@ -127,7 +127,7 @@ def ascending(probs: Array, atoms: Array) -> tuple[Array, Array]:
 
 
 def kink_cost(x: Array, variance: Array) -> Array:
-    """Return Scarf's upper bound (...) on min(x, 0) - E min(Y, 0), for all Y with mean x and this variance."""
+    """Return Scarf's upper bound (...) on min(x, 0) - E min(Y, 0), for all Y with mean x and the given variance."""
     return (np.sqrt(variance + x**2) - np.abs(x)) / 2
 
 

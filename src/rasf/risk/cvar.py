@@ -1,10 +1,11 @@
 """Conditional value at risk: the mean of the worst share alpha of the outcomes.
 
-    CVaR_alpha[X] = (1 / alpha) integral_0^alpha F^{-1}(u) du,        alpha = 1 is the mean.
+    CVaR_alpha[X] = (1 / alpha) integral_0^alpha F^{-1}(u) du
 
-For a normal distribution with mean m and standard deviation sd it is m - sd pdf(q) / alpha, where pdf is the density of
-the standard normal distribution and q its alpha-quantile. The paper names CVaR as an open extension. CVaR has no
-Bellman equation on states alone, but has one on pairs of state and accrued return (`rasf.planning.static`).
+F^{-1} is the quantile function of X. CVaR with alpha = 1 is the mean. CVaR of a normal distribution with mean m and
+standard deviation sd is m - sd pdf(q) / alpha, where pdf is the density of the standard normal distribution and q its
+alpha-quantile. The paper names CVaR as an open extension. CVaR has no Bellman equation on states, but has a Bellman
+equation on pairs of state and accrued return (`rasf.planning.static`).
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from rasf.checks import number
 from rasf.risk.base import histogram_moments
 from rasf.risk.certainty import CertaintyEquivalent, ascending, below_zero, kink_cost, quantile
 
-_GRID = 512  # number of grid cells over the range of the sum, in a convolution
-_BLOCK = 24  # the grid has a multiple of 24 x 24 atoms, for fast Fourier transforms and fast sums over blocks
+_GRID = 512  # number of cells into which a convolution divides the range of the sum
+_BLOCK = 24  # the grid has a multiple of 24 x 24 atoms, so that Fourier transforms and sums over blocks are fast
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class CVaR(CertaintyEquivalent):
             raise ValueError(f"alpha must be in (0, 1], got {self.alpha}")
 
     def histogram(self, probs: Array, atoms: Array) -> Array:
-        """Return CVaR (...) of probabilities (..., N) over atoms; the atom at the alpha-quantile counts in part."""
+        """Return CVaR (...) of probabilities (..., N) over atoms, with a part of the mass of the alpha-quantile."""
         return self._ascending(*ascending(probs, atoms))
 
     def _ascending(self, probs: Array, atoms: Array) -> Array:
@@ -46,7 +47,7 @@ class CVaR(CertaintyEquivalent):
         return xp.sum(tail * xp.where(tail > 0, atoms, 0.0), axis=-1) / xp.sum(tail, axis=-1)
 
     def moments(self, mean: Array, variance: Array) -> Array:
-        """Return CVaR of the normal distribution with this mean and variance."""
+        """Return CVaR (...) of the normal distribution with this mean and variance."""
         xp = array_namespace(mean, variance)
         positive = xp.asarray(variance) > 0
         spread = xp.where(positive, xp.sqrt(xp.where(positive, variance, 1.0)), 0.0)  # gradient 0 at variance 0
@@ -57,18 +58,18 @@ class CVaR(CertaintyEquivalent):
         return self._ascending(*convolution(probs, atoms, w))
 
     def at_discount(self, z: Array) -> CVaR:
-        """Return the same risk: CVaR is positively homogeneous, so scaling the return changes no choice."""
+        """Return the same risk, because scaling the return scales CVaR and changes no choice."""
         return self
 
     def utility(self, x: Array) -> Array:
-        """Return min(x, 0) / alpha; at alpha = 1 return x, so that every threshold gives the mean."""
+        """Return min(x, 0) / alpha. At alpha = 1, return x, so that every threshold gives the mean."""
         return x if self.alpha == 1 else array_namespace(x).minimum(x, 0.0) / self.alpha
 
     def steepest(self, least: float) -> float:
         return 1 / self.alpha
 
     def spread_cost(self, x: Array, variance: Array) -> Array:
-        """Return the bound for the kink of u at 0; the bound is 0 at alpha = 1, where u is linear."""
+        """Return the bound (...) that follows from the kink of u at 0. At alpha = 1, u is linear and the bound is 0."""
         return (0.0 if self.alpha == 1 else 1 / self.alpha) * kink_cost(x, variance)
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
@@ -86,10 +87,9 @@ class CVaR(CertaintyEquivalent):
 
 @dataclass(frozen=True)
 class PiecewiseLinear(CertaintyEquivalent):
-    """The certainty equivalent whose utility has slope `gain` above 0 and `loss` below; 0 <= gain < 1 < loss.
+    """The certainty equivalent whose utility has slope `gain` above 0 and slope `loss` below; 0 <= gain < 1 < loss.
 
-    The risk equals gain * mean + (1 - gain) * CVaR at level (1 - gain) / (loss - gain), so it weighs the mean against
-    the worst cases.
+    The risk equals gain * mean + (1 - gain) * CVaR(alpha) with alpha = (1 - gain) / (loss - gain).
     """
 
     gain: float
@@ -109,7 +109,7 @@ class PiecewiseLinear(CertaintyEquivalent):
         return self._joined(histogram_moments(probs, atoms)[0], self._tail.histogram(probs, atoms))
 
     def moments(self, mean: Array, variance: Array) -> Array:
-        """Return rho of the normal distribution with this mean and variance."""
+        """Return rho (...) of the normal distribution with this mean and variance."""
         return self._joined(mean, self._tail.moments(mean, variance))
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
@@ -122,7 +122,7 @@ class PiecewiseLinear(CertaintyEquivalent):
         return self.gain * mean + (1 - self.gain) * tail
 
     def at_discount(self, z: Array) -> PiecewiseLinear:
-        """Return the same risk: it is positively homogeneous, so scaling the return changes no choice."""
+        """Return the same risk, because scaling the return scales rho and changes no choice."""
         return self
 
     def utility(self, x: Array) -> Array:
@@ -134,11 +134,11 @@ class PiecewiseLinear(CertaintyEquivalent):
         return self.loss
 
     def spread_cost(self, x: Array, variance: Array) -> Array:
-        """Return the bound for the kink of u at 0."""
+        """Return the bound (...) that follows from the kink of u at 0."""
         return (self.loss - self.gain) * kink_cost(x, variance)
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
-        """Return the quantile at the level of the CVaR."""
+        """Return the quantile at the level alpha of the CVaR."""
         return quantile(probs, atoms, self._tail.alpha)
 
     def normal(self, mean: Array, std: Array) -> Array:
@@ -147,30 +147,30 @@ class PiecewiseLinear(CertaintyEquivalent):
         return self.gain * (mean - below) + self.loss * below
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
-        """Return the quantile at the level of the CVaR, for normal distributions."""
+        """Return the quantile at the level alpha of the CVaR, for normal distributions."""
         return self._tail.normal_threshold(mean, std)
 
 
 def convolution(probs: Array, atoms: Array, w: Array) -> tuple[Array, Array]:
     """Return the distribution of sum_i w_i Z_i on a grid with equal spacing: probabilities (..., M), atoms (M,).
 
-    The mass of every weighted atom is split between its two neighbours on the grid. This keeps the mean and adds at
-    most a quarter of the squared spacing to the variance of a feature. Then the Fourier transforms of the features'
-    distributions are multiplied.
+    The mass of every weighted atom is split between its two neighbours on the grid. This split keeps the mean, and adds
+    at most a quarter of the squared spacing to the variance of each feature. Then the Fourier transforms of the
+    features' distributions are multiplied.
     """
     xp = array_namespace(probs, atoms, w)
     weighted = xp.asarray(w)[..., :, None] * xp.asarray(atoms) * 1.0  # (d, N)
     least = xp.min(weighted, axis=-1)
     width = xp.sum(xp.max(weighted, axis=-1) - least)
     spacing = xp.where(width > 0, width, 1.0) / _GRID
-    needed = _GRID + 1 + weighted.shape[-2]  # one more cell for each feature, as a split may reach the next cell
+    needed = _GRID + 1 + weighted.shape[-2]  # one more cell for each feature, because a split may reach the next cell
     size = -(-needed // _BLOCK**2) * _BLOCK**2
     place = (weighted - least[..., None]) / spacing
     share = xp.clip(1 - xp.abs(place[..., None] - xp.arange(size)), 0.0, 1.0)  # (d, N, M)
-    exact = {} if xp is np else {"precision": "highest"}  # without this, a GPU rounds the shares to ten bits
+    exact = {} if xp is np else {"precision": "highest"}  # by default, a GPU rounds the shares to ten bits
     spectrum = xp.fft.rfft(xp.einsum("...dn,dnm->...dm", xp.asarray(probs) * 1.0, share, **exact), axis=-1)
     summed = xp.fft.irfft(xp.prod(spectrum, axis=-2), n=size, axis=-1)
-    mass = xp.maximum(summed, 0.0)  # rounding gives tiny negative masses
+    mass = xp.maximum(summed, 0.0)  # rounding errors give tiny negative masses
     return mass / xp.sum(mass, axis=-1, keepdims=True), xp.sum(least) + spacing * xp.arange(size)
 
 
@@ -179,7 +179,7 @@ def _below(probs: Array) -> Array:
     xp, n = array_namespace(probs), probs.shape[-1]
     if xp is np or n % _BLOCK:
         return xp.cumsum(probs, axis=-1) - probs
-    # sums within blocks plus sums of earlier blocks: several times faster on a CPU than jax's cumsum
+    # sums within blocks plus sums of earlier blocks, which is several times faster on a CPU than the cumsum of jax
     blocks = probs.reshape(*probs.shape[:-1], -1, _BLOCK)
     inside = xp.cumsum(blocks, axis=-1) - blocks
     whole = xp.sum(blocks, axis=-1, keepdims=True)
@@ -187,7 +187,7 @@ def _below(probs: Array) -> Array:
 
 
 def normal_tail_factor(alpha: float) -> float:
-    """Return pdf(q) / alpha at the alpha-quantile q of the standard normal distribution."""
+    """Return pdf(q) / alpha, with density and alpha-quantile q of the standard normal distribution."""
     return math.exp(-(normal_quantile(alpha) ** 2) / 2) / math.sqrt(2 * math.pi) / alpha
 
 

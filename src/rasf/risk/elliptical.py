@@ -1,17 +1,17 @@
 """Entropic utility of parametric distributions (the paper's appendix A.4), given by mean and covariance.
 
 If the random sum of features Psi is elliptical with mean psi and covariance Sigma, the return Psi . w has mean
-m = psi . w and variance v = w' Sigma w, and its utility is
+m = psi . w and variance v = w' Sigma w. The entropic utility U of the return is
 
     normal      U = m + (beta / 2) v
     Laplace     U = m - (1 / beta) log(1 - beta^2 v / 2)                 for beta^2 v < 2, else sign(beta) inf
     logistic    U = m + (1 / beta) log(y / sin y),  y^2 = 3 beta^2 v     for y < pi, else sign(beta) inf
-    Student     U = m at beta = 0, else it does not exist
+    Student     U = m at beta = 0; for other beta, U does not exist
 
-The logistic row of the paper's table has a scale s in place of v, with s^2 = (3 / pi^2) v by its footnote, and the beta
-function B(1 - beta s, 1 + beta s) = pi beta s / sin(pi beta s). For a mixture with weights pi_k and utilities U_k of
-its components, E exp(beta X) = sum_k pi_k exp(beta U_k). So U is the entropic utility of a discrete variable that has
-the value U_k with probability pi_k.
+The logistic row of the paper's table has a scale s instead of v, where s^2 = (3 / pi^2) v by the table's footnote, and
+the beta function B(1 - beta s, 1 + beta s) = pi beta s / sin(pi beta s). For a mixture with weights pi_k and utilities
+U_k of its components, E exp(beta X) = sum_k pi_k exp(beta U_k). So U is the entropic utility of a discrete variable
+that has the value U_k with probability pi_k.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ZETA += [sum(n ** (-2.0 * k) for n in range(1, 200)) / k for k in range(4, 14)]
 
 
 def _laplace_factor(x: Array) -> Array:
-    """Return -log(1 - h) / h for h = x / 2 = beta^2 v / 2; 1 at 0, inf from h = 1 on."""
+    """Return -log(1 - h) / h for h = x / 2, where x = beta^2 v. The result is 1 at h = 0, and inf for h >= 1."""
     xp = array_namespace(x)
     half = x / 2
     near = xp.where(half > _SERIES, 0.0, half)
@@ -46,9 +46,9 @@ def _laplace_factor(x: Array) -> Array:
 
 
 def _logistic_factor(x: Array) -> Array:
-    """Return log(y / sin y) / (y^2 / 6) for y^2 = 3 x = 3 beta^2 v; 1 at 0, inf from y = pi on.
+    """Return log(y / sin y) / (y^2 / 6) for y^2 = 3 x, where x = beta^2 v. The result is 1 at 0, and inf for y >= pi.
 
-    Near 0 this is computed by the series log(y / sin y) = sum_k zeta(2 k) / k (y / pi)^{2 k}.
+    Near 0, the series log(y / sin y) = sum_k zeta(2 k) / k (y / pi)^{2 k} is used.
     """
     xp = array_namespace(x)
     u = 3 * x / math.pi**2
@@ -62,12 +62,12 @@ def _logistic_factor(x: Array) -> Array:
 
 
 def elliptical_utility(law: Law, beta: Array, mean: Array, variance: Array) -> Array:
-    """Return U_beta of an elliptical distribution; sign(beta) inf if the variance is too large."""
+    """Return U_beta (...) of elliptical distributions, which is sign(beta) inf if the variance is too large."""
     xp = array_namespace(beta, mean, variance)
     term = variance_term(beta, xp.asarray(variance) * 1.0)
     if law in ("normal", "student"):
         return mean + term
-    with np.errstate(over="ignore"):  # an overflow is right: the factor is infinite there
+    with np.errstate(over="ignore"):  # for such x the factor is infinite too
         x = 2 * beta * term
     factor = _laplace_factor(x) if law == "laplace" else _logistic_factor(x)
     return mean + term * factor
@@ -92,11 +92,11 @@ class Elliptical(BetaRisk):
         _check_law(self.law, self.beta)
 
     def moments(self, mean: Array, variance: Array) -> Array:
-        """Return U_beta for this mean and variance; sign(beta) inf if the variance is too large."""
+        """Return U_beta (...) for means and variances (...), which is sign(beta) inf if the variance is too large."""
         return elliptical_utility(self.law, self.beta, mean, variance)
 
     def at_discount(self, z: Array) -> Self:
-        """Return the risk at beta z; for a Student distribution, which has only beta = 0, the same risk."""
+        """Return the risk at beta z. A Student distribution has beta = 0, so its risk is returned unchanged."""
         return self if self.law == "student" else super().at_discount(z)
 
 
@@ -115,7 +115,7 @@ class EllipticalMixture(BetaRisk):
             _check_law(law, self.beta)
 
     def mixture(self, weights: Array, mean: Array, variance: Array) -> Array:
-        """Return U_beta (...) for weights, means and variances (..., M), one column per component."""
+        """Return U_beta (...) for weights, means and variances (..., M) of M components."""
         xp = array_namespace(self.beta, weights, mean, variance)
         weights, mean, variance = xp.broadcast_arrays(*(xp.asarray(a) * 1.0 for a in (weights, mean, variance)))
         if weights.ndim == 0 or weights.shape[-1] != len(self.laws):

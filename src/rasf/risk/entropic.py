@@ -1,13 +1,13 @@
-"""Entropic utility: U_beta[X] = (1 / beta) log E exp(beta X), the mean at beta = 0.
+"""Entropic utility: U_beta[X] = (1 / beta) log E exp(beta X). At beta = 0 this is the mean.
 
-The computation is smooth at beta = 0 and does not overflow. It uses one of three forms, with the mean m,
-t = beta (X - m), and x* the atom with the largest beta x:
+The computation is smooth at beta = 0 and does not overflow. Let m be the mean, t = beta (X - m), and x* the atom with
+the largest beta x. One of three forms is used:
 
     |t| large    U = x* + log E exp(beta (X - x*)) / beta             log-sum-exp
     |t| < 1      U = m + log1p(E expm1(t)) / beta                     no cancellation
-    |t| ~ 0      U = m + (beta / 2) Var X                             the limit, exact to rounding
+    |t| ~ 0      U = m + (beta / 2) Var X                             the limit, exact up to rounding
 
-For independent features the utility of the weighted sum is the sum of the utilities (the paper's sum rule):
+For independent features Z_i, the utility of the weighted sum is the sum of the utilities (the paper's sum rule):
 U_beta[sum_i w_i Z_i] = sum_i U_beta[w_i Z_i] = sum_i w_i U_{beta w_i}[Z_i].
 """
 
@@ -27,7 +27,7 @@ def entropic_utility(probs: Array, x: Array, beta: Array) -> Array:
     """Return U_beta (...) of values x (..., N) with probabilities probs (..., N)."""
     xp = array_namespace(probs, x, beta)
     probs, x = xp.broadcast_arrays(xp.asarray(probs) * 1.0, xp.asarray(x) * 1.0)
-    present = probs > 0  # an atom without mass must not be the anchor
+    present = probs > 0  # an atom without mass must not be x*
     x = xp.where(present, x, 0.0)
     mean = xp.sum(probs * x, axis=-1)
     centred = xp.where(present, x - mean[..., None], 0.0)
@@ -37,7 +37,7 @@ def entropic_utility(probs: Array, x: Array, beta: Array) -> Array:
     near = spread < 1.0
     near_sum = xp.sum(probs * xp.expm1(xp.where(near[..., None], t, 0.0)), axis=-1)
     high, low = (xp.max(xp.where(present, x, -xp.inf), axis=-1), xp.min(xp.where(present, x, xp.inf), axis=-1))
-    anchor = xp.where(beta > 0, high, low)  # the atom that dominates
+    anchor = xp.where(beta > 0, high, low)  # the atom x*
     far_sum = xp.sum(probs * xp.exp(beta * xp.where(present, x - anchor[..., None], 0.0)), axis=-1)
     variance = xp.sum(probs * xp.where(tiny[..., None], centred, 0.0) ** 2, axis=-1)
     safe_beta = xp.where(tiny, 1.0, beta)
@@ -46,7 +46,7 @@ def entropic_utility(probs: Array, x: Array, beta: Array) -> Array:
 
 
 def entropic_utility_log(log_probs: Array, x: Array, beta: Array) -> Array:
-    """Return U_beta (...) = log sum exp(log p + beta x) / beta; log p (..., N) need not be normalised."""
+    """Return U_beta (...) = log sum exp(log p + beta x) / beta for log-probabilities (..., N), perhaps unnormalised."""
     xp = array_namespace(log_probs, x, beta)
     log_probs, x = xp.broadcast_arrays(xp.asarray(log_probs) * 1.0, xp.asarray(x) * 1.0)
     most = xp.max(log_probs, axis=-1, keepdims=True)
@@ -55,14 +55,14 @@ def entropic_utility_log(log_probs: Array, x: Array, beta: Array) -> Array:
     tilted = log_probs + beta * x
     top = xp.max(tilted, axis=-1)
     far = top + xp.log(xp.sum(xp.exp(tilted - top[..., None]), axis=-1))
-    # if all atoms lie within 1 / |beta| of one another, exp loses no digits and `close` has less cancellation
+    # if the range of all atoms is below 1 / |beta|, exp loses no digits and `close` has less cancellation
     near = xp.abs(beta) * (xp.max(x, axis=-1) - xp.min(x, axis=-1)) < 1.0
     return xp.where(near, close, far / xp.where(near, 1.0, beta))
 
 
 @dataclass(frozen=True)
 class Entropic(BetaRisk, CertaintyEquivalent):
-    """The exact entropic utility at `beta`, which does not overflow even if |beta x| is 1e6."""
+    """The exact entropic utility at `beta`. The computation does not overflow even if |beta x| is 1e6."""
 
     supports: ClassVar[frozenset[str]] = frozenset({"samples", "histogram", "independent"})
 
@@ -77,7 +77,7 @@ class Entropic(BetaRisk, CertaintyEquivalent):
         return xp.sum(entropic_utility(probs, weighted, self.beta), axis=-1)
 
     def independent_log(self, log_probs: Array, atoms: Array, w: Array) -> Array:
-        """Return `independent`, given log-probabilities; even exp(-100) counts if exp(beta w z) is large."""
+        """Return U_beta as `independent` does, given log-probabilities. Even exp(-100) matters if beta w z is large."""
         xp = array_namespace(log_probs, atoms, w, self.beta)
         weighted = xp.asarray(w)[..., :, None] * xp.asarray(atoms)
         return xp.sum(entropic_utility_log(log_probs, weighted, self.beta), axis=-1)
@@ -99,7 +99,7 @@ class Entropic(BetaRisk, CertaintyEquivalent):
         return self.histogram(probs, atoms)
 
     def normal(self, mean: Array, std: Array) -> Array:
-        """Return the entropic utility of normal distributions; it orders them as E u(X) does, without overflow."""
+        """Return the entropic utility of normal distributions. The order is that of E u(X), but without overflow."""
         return mean + self.beta / 2 * std**2
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
@@ -111,8 +111,8 @@ class Entropic(BetaRisk, CertaintyEquivalent):
 class NestedEntropic(BetaRisk):
     """The recursion Q = U_beta[r + gamma Q'] of the paper's Algorithm 3, for planning with gamma < 1.
 
-    The recursion is a contraction and time-consistent. It does not give the entropic utility of the discounted return,
-    which is `Entropic`.
+    The recursion is a contraction and time-consistent. Its result is not the entropic utility of the discounted return,
+    which is the risk `Entropic`.
     """
 
     at_discount = Risk.at_discount  # there is no discount-aware form

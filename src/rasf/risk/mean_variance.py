@@ -1,7 +1,7 @@
 """Mean-variance: mean + (beta / 2) variance, the second-order expansion of the entropic utility.
 
-Only this file defines the sign and the factor of the variance term. The paper's experiments have the factor beta in
-place of beta / 2; `from_paper` converts.
+Only this file defines the sign and the factor of the variance term. The paper's experiments have the factor beta
+instead of beta / 2; `from_paper` converts a beta of the paper.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from rasf.risk.base import BetaRisk, check_beta, histogram_moments
 
 
 def variance_term(beta: Array, variance: Array) -> Array:
-    """Return (beta / 2) variance; a negative estimate counts as zero."""
+    """Return (beta / 2) variance. A negative estimate of the variance is replaced by zero."""
     xp = array_namespace(beta, variance)
-    with np.errstate(over="ignore"):  # at an extreme beta the product may be -inf or inf
+    with np.errstate(over="ignore"):  # for an extreme beta the product may be infinite
         return beta / 2 * xp.maximum(variance, 0.0)
 
 
 @dataclass(frozen=True)
 class MeanVariance(BetaRisk):
-    """mean + (beta / 2) variance."""
+    """The risk mean + (beta / 2) variance."""
 
     supports: ClassVar[frozenset[str]] = frozenset({"samples", "histogram", "moments", "independent"})
 
@@ -35,10 +35,10 @@ class MeanVariance(BetaRisk):
 
     @classmethod
     def from_paper(cls, beta: float) -> MeanVariance:
-        """Return the risk of the paper's experiments, mean + beta variance.
+        """Return the risk of the paper's experiments, mean + beta * variance.
 
         Args:
-            beta: The factor of the variance.
+            beta: The factor of the variance, below 0 for risk aversion.
 
         Returns:
             `MeanVariance(2 * beta)`.
@@ -55,7 +55,7 @@ class MeanVariance(BetaRisk):
         return mean + variance_term(self.beta, variance)
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
-        """Return the score of sum_i w_i Z_i; means and variances of independent features add up."""
+        """Return the score (...) of sum_i w_i Z_i. Means and variances of independent features add up."""
         xp = array_namespace(probs, atoms, w)
         mean, variance = histogram_moments(probs, atoms)
         return self.moments(xp.sum(mean * w, axis=-1), xp.sum(variance * xp.asarray(w) ** 2, axis=-1))

@@ -5,19 +5,20 @@ the certainty equivalent (`rasf.risk.certainty`) of the utility
 
     u(x) = x - theta x^2 / 2 for x <= 1 / theta, and constant above,      theta = -beta
 
-The risk equals mean + (beta / 2) variance if no outcome lies more than 1 / theta above the mean, and never falls when
-an outcome rises. With k = b + 1 / theta, the outcome above which u is constant, the risk is
+The risk rho equals mean + (beta / 2) variance if no outcome lies more than 1 / theta above the mean. rho never falls if
+an outcome rises. Let b be the threshold of the certainty equivalent, and k = b + 1 / theta the outcome above which u is
+constant. Then
 
     rho[X] = max_k  k - 1 / (2 theta) - (theta / 2) E[((k - X)^+)^2]
 
-so only outcomes below k lower the score. For histograms the maximum is found exactly. For a normal distribution
-of mean m and standard deviation s, with Phi and phi the standard normal distribution function and density, and
-g(z) = z Phi(z) + phi(z),
+So only outcomes below k lower the score. For histograms the maximum is found exactly. For a normal distribution of
+mean m and standard deviation s, let Phi and phi be the standard normal distribution function and density, and
+g(z) = z Phi(z) + phi(z). Then
 
     rho = m - (s / 2) (g(-z) + theta s Phi(z)),        where z solves g(z) = 1 / (theta s)
 
-This is above m - theta s^2 / 2, and approaches it for small theta s. For large theta s, rho is about
-m - s sqrt(2 log(theta s)).
+This rho is above the mean-variance m - theta s^2 / 2, and close to it for small theta s. For large theta s, rho is
+about m - s sqrt(2 log(theta s)).
 """
 
 from __future__ import annotations
@@ -32,16 +33,17 @@ from rasf.risk.base import BetaRisk, concrete, special_function
 from rasf.risk.certainty import CertaintyEquivalent, ascending, normal_density
 from rasf.risk.cvar import convolution
 
-_STEPS = 4  # of Newton's method: a relative error of 2e-10 at most
-_LEAST_GOAL = 1e-20  # least value at which g is inverted; below it z < -9.3, where float32 has no digits left
-_LEAST_STEEP = 1e-3  # for smaller theta s, the cost per unit of s is theta s to the last digit
+_STEPS = 4  # number of steps of Newton's method, which give a relative error of at most 2e-10
+_LEAST_GOAL = 1e-20  # smallest value at which g is inverted; smaller values have z < -9.3, too far out for float32
+_LEAST_STEEP = 1e-3  # for smaller theta s, the factor g(-z) + theta s Phi(z) equals theta s up to rounding
 
 
 @dataclass(frozen=True)
 class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
     """Mean-variance at `beta` <= 0 that never prefers a dominated choice.
 
-    `beta` has the same scale as in `MeanVariance`. It is safer than `MeanVariance` if aversion is strong.
+    `beta` has the same scale as in `MeanVariance`. With strong aversion, this risk is safer than `MeanVariance`, which
+    can prefer a certain loss.
     """
 
     supports: ClassVar[frozenset[str]] = frozenset({"samples", "histogram", "moments", "independent"})
@@ -62,7 +64,7 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
 
     @property
     def _top(self) -> Array:
-        """The point 1 / theta above which u is constant; infinity at beta 0."""
+        """The number 1 / theta above which u is constant; infinity at beta 0."""
         if concrete(self.beta) is not None:
             return np.inf if self.beta == 0 else -1 / self.beta
         xp, averse = array_namespace(self.beta), self.beta < 0
@@ -76,7 +78,7 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
         return -self.beta / 2 * variance
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
-        """Return the b with E u'(X - b) = 1, in closed form between two atoms; at beta 0 the mean."""
+        """Return the number b with E u'(X - b) = 1, by a closed form between atoms. At beta 0, return the mean."""
         xp, theta = array_namespace(probs, atoms, self.beta), -self.beta
         probs, atoms = ascending(probs, atoms)
         mass, moment = xp.cumsum(probs, axis=-1), xp.cumsum(probs * xp.where(probs > 0, atoms, 0.0), axis=-1)
@@ -85,7 +87,7 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
         some, averse = mass > 0, theta > 0
         theta = xp.where(averse, theta, 1.0)
         root = xp.where(some, (1 - mass + theta * moment) / (theta * xp.where(some, mass, 1.0)), -xp.inf)
-        # root k assumes that only k atoms lie below root + 1 / theta; the first root for which this holds is right
+        # root number k is valid if no more than k atoms lie below root + 1 / theta; the first valid root is b
         following = xp.concatenate([atoms[..., 1:], xp.full_like(atoms[..., :1], xp.inf)], axis=-1)
         fits = some & (root + 1 / theta <= following + 1e-12 * (1 + xp.abs(following)))
         first = xp.argmax(fits, axis=-1)
@@ -120,7 +122,7 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
         return 1 / (2 * c) - c / 2 * ((short**2 + spread**2) * above + short * spread * density)
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
-        """Return the b with E u'(X - b) = 1 for normal distributions."""
+        """Return the number b with E u'(X - b) = 1 for normal distributions."""
         if self.beta == 0:
             return mean
         spread = np.maximum(std, 1e-9)
@@ -137,7 +139,7 @@ def _cost(steep: Array) -> Array:
 def _root(goal: Array) -> Array:
     """Return z (...) with g(z) = goal, for goals (...) above 0.
 
-    log g is concave, so Newton's method on log g approaches the root from below, at the latest after the first step.
+    log g is concave. So Newton's method on log g approaches the root from below after its first step.
     """
     xp = array_namespace(goal)
     goal = xp.maximum(goal, _LEAST_GOAL)

@@ -1,7 +1,8 @@
 """Risks as text, for files and command lines: `neutral`, `mean-variance:-4`, `entropic:-1`, `cvar:0.1`.
 
-Every risk that policies can be trained for has such a text. Any other risk is written as its `repr`. A `repr` cannot
-be turned back into a risk, because a file must not execute code. It is read as an `UnknownRisk`, which keeps the text.
+Every risk for which policies can be trained has such a text. Any other risk is written as its `repr`. A `repr` cannot
+be turned back into a risk, because a file must not execute code. A `repr` is read as an `UnknownRisk`, which keeps the
+text.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ EXAMPLES = "neutral, monotone:-4, mean-variance:-4, entropic:-1 or cvar:0.1"
 
 @dataclass(frozen=True)
 class UnknownRisk(Risk):
-    """A risk that is known only as text from a file, such as a risk of a user's own class; it cannot score anything."""
+    """A risk of which only the text in a file is known, such as a risk of a user's class. It cannot compute scores."""
 
     text: str
 
@@ -36,7 +37,7 @@ class UnknownRisk(Risk):
 
 
 def is_neutral(risk: Risk) -> bool:
-    """Return whether a risk equals the mean."""
+    """Return whether a risk scores every return distribution by its mean."""
     if isinstance(risk, CVaR):
         return risk.alpha == 1
     return isinstance(risk, MeanVariance | MonotoneMeanVariance | Entropic) and concrete(risk.beta) == 0

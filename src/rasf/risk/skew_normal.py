@@ -2,12 +2,12 @@
 
 The sum of features Psi has mean psi, covariance Sigma and skewness vector delta: Psi = xi + |Z0| delta + Z, with Z0
 standard normal and Z normal with mean 0, independent of each other. The location is xi = psi - sqrt(2 / pi) delta, and
-the scale matrix Cov Z + delta delta' is Sigma + (2 / pi) delta delta'. The return X = Psi . w, with mean m,
-variance v and skew s = delta . w, has the utility
+the scale matrix Cov Z + delta delta' is Sigma + (2 / pi) delta delta'. The return X = Psi . w has mean m, variance v
+and skew s = delta . w. With the standard normal distribution function Phi, the entropic utility of X is
 
     U = m - sqrt(2 / pi) s + (beta / 2) (v + (2 / pi) s^2) + (1 / beta) log(2 Phi(beta s)).
 
-The distribution exists for s^2 <= v / (1 - 2 / pi).
+The distribution exists if s^2 <= v / (1 - 2 / pi).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HALF_NORMAL_MEAN = math.sqrt(2 / math.pi)
 
 
 def _skew_excess(x: Array) -> Array:
-    """Return log(2 Phi(x)) / x - sqrt(2 / pi), which is 0 at x = 0; near 0, its series is used."""
+    """Return log(2 Phi(x)) / x - sqrt(2 / pi), which is 0 at x = 0. Near 0, the series of this function is used."""
     xp = array_namespace(x)
     a = _HALF_NORMAL_MEAN
     near = xp.abs(x) < xp.finfo(x.dtype).eps ** 0.2
@@ -40,12 +40,12 @@ def _skew_excess(x: Array) -> Array:
 
 @dataclass(frozen=True)
 class SkewNormal(BetaRisk):
-    """Entropic utility at `beta` of a skew-normal distribution; without skew it is `MeanVariance`."""
+    """Entropic utility at `beta` of a skew-normal distribution. Without skew, this is `MeanVariance`."""
 
     supports: ClassVar[frozenset[str]] = frozenset({"moments"})
 
     def moments(self, mean: Array, variance: Array, skew: Array = 0.0) -> Array:
-        """Return U_beta for mean psi . w, variance w' Sigma w and skew delta . w."""
+        """Return U_beta (...) for mean psi . w, variance w' Sigma w and skew delta . w of the return, each (...)."""
         xp = array_namespace(self.beta, mean, variance, skew)
         skew = xp.asarray(skew) * 1.0
         if xp is np and np.any((1 - 2 / math.pi) * skew**2 > np.maximum(variance, 0.0) * (1 + 1e-12)):

@@ -3,15 +3,15 @@
 Scores are arrays (runs, tasks): x_it is the score of run i on task t, and higher is better, so failures are negated.
 There are n runs and T tasks. Every interval covers 95 %.
 
-- `resampling`: the quantiles at which intervals of few runs are cut, and the sizes of blocks of resamples.
+- `resampling`: the quantiles of resamples that are the ends of intervals, and the sizes of blocks of resamples.
 - `intervals`: for one list of values: bootstrap intervals of means, ratios and other statistics, intervals in closed
   form, and exact intervals of rare events.
 - `comparisons`: for scores (runs, tasks): interquartile mean, stratified intervals, and comparisons of two algorithms.
 
 Resampling is stratified: the runs of each task are resampled separately, and the tasks are fixed, not a sample. This is
-right if the runs of different tasks are independent. If a run is one seed that goes through all tasks, its scores are
-correlated, and stratified intervals are too narrow. `whole_runs=True` then resamples whole rows. It is also needed if
-column t is not the same task in every run.
+correct if the runs of different tasks are independent. If one run (one seed) is trained on all tasks, its scores are
+correlated, and stratified intervals are too narrow. `whole_runs=True` then resamples whole rows. This setting is also
+needed if column t is not the same task in every run.
 """
 
 from rasf.statistics.comparisons import (

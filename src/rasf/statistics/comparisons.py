@@ -1,26 +1,26 @@
 """Statistics of scores (runs, tasks), their intervals, and comparisons of two algorithms.
 
-Score x_it is of run i = 1..n on task t = 1..T. Mean: sum_it x_it / (n T). Interquartile mean (IQM): sort all N = n T
-scores, leave out the floor(N / 4) smallest and as many of the largest, and average the others. The IQM is robust like a
-median, and less noisy with few runs. If N is not a multiple of 4, no score is weighted by a fraction, so slightly more
-than half of the scores count (all of them if N < 4), and duplicating every score can change the IQM slightly.
-scipy.stats.trim_mean(scores, 0.25, axis=None) and published tables of IQMs do the same, so numbers can be compared.
+Score x_it is the score of run i = 1..n on task t = 1..T. The mean is sum_it x_it / (n T). The interquartile mean (IQM)
+is the mean of the scores without the floor(N / 4) smallest and the floor(N / 4) largest of all N = n T scores. The IQM
+is robust like a median, and less noisy with few runs. If N is not a multiple of 4, slightly more than half of the
+scores count (all scores if N < 4), and duplicating every score can change the IQM slightly. This is the definition of
+scipy.stats.trim_mean(scores, 0.25, axis=None) and of published tables of IQMs, so numbers can be compared.
 
 Stratified interval: in each resample, n runs of every task are drawn with replacement from the n runs of that task.
 
-Two algorithms on the same T tasks: ours with scores x (n runs), theirs with scores y (m runs). Difference: S(x) - S(y)
-for a statistic S. Probability of improvement: the probability that a run of ours beats a run of theirs on the same
-task, averaged over tasks, where ties count half:
+Two algorithms are compared on the same T tasks: ours with scores x (n runs), theirs with scores y (m runs). The
+difference is S(x) - S(y) for a statistic S. The probability of improvement P is the probability that a run of ours has
+a higher score than a run of theirs on the same task, averaged over tasks, where ties count half:
 
     P = 1/T sum_t P_t,    P_t = 1/(n m) sum_ij [x_it > y_jt] + [x_it = y_jt] / 2,
 
-where n m P_t is the statistic U of Mann and Whitney. P measures how often our runs are better, not by how much;
-P = 1/2 means no improvement.
+where n m P_t is the statistic U of Mann and Whitney. P measures how often our runs are better, not by how much. No
+improvement is P = 1/2.
 
-Unpaired runs: the runs of the two algorithms are resampled independently. Paired runs: run i of both algorithms has the
-same seed (and so the same tasks and noise). Then n = m, pairs are resampled, and
+If runs are unpaired, the runs of the two algorithms are resampled independently. If runs are paired, run i of both
+algorithms has the same seed (and so the same tasks and noise). Then n = m, pairs are resampled, and
 P_t = 1/n sum_i [x_it > y_it] + [x_it = y_it] / 2. Variation that the two runs of a pair share cancels: the interval of
-a difference of means is the interval of the mean of x_it - y_it. Note that the interquartile mean of the differences,
+a difference of means is the interval of the mean of x_it - y_it. The interquartile mean of the differences,
 `stratified_interval(x - y)`, is not the difference of interquartile means.
 """
 
@@ -66,9 +66,9 @@ def stratified_interval(
 
     Args:
         scores: Scores (runs, tasks).
-        statistic: A function of scores (.., runs, tasks) that returns (..). Default: the interquartile mean.
+        statistic: A function from scores (.., runs, tasks) to statistics (..). Default: the interquartile mean.
         seed: The seed of the resamples. Default: 0.
-        whole_runs: Resample whole rows; see `rasf.statistics`. Default: False.
+        whole_runs: Whether whole rows are resampled; see `rasf.statistics`. Default: False.
     """
     return _interval(lambda drawn: _of(statistic, drawn), (_several("scores", scores),), seed, whole_runs)
 
@@ -85,10 +85,10 @@ def paired_difference(
 
     Args:
         ours: Scores (runs, tasks).
-        theirs: Scores (runs, tasks) of the other algorithm. Run i of both has the same seed.
-        statistic: A function of scores (.., runs, tasks) that returns (..). Default: the mean.
+        theirs: Scores (runs, tasks) of the other algorithm. Run i of both algorithms has the same seed.
+        statistic: A function from scores (.., runs, tasks) to statistics (..). Default: the mean.
         seed: The seed of the resamples. Default: 0.
-        whole_runs: Resample whole rows; see `rasf.statistics`. Default: False.
+        whole_runs: Whether whole rows are resampled; see `rasf.statistics`. Default: False.
     """
     scores = _same_tasks(ours, theirs, paired=True)
     return _interval(lambda x, y: _of(statistic, x) - _of(statistic, y), scores, seed, whole_runs)
@@ -97,14 +97,14 @@ def paired_difference(
 def probability_of_improvement(
     ours: npt.ArrayLike, theirs: npt.ArrayLike, *, paired: bool = False, seed: int = 0, whole_runs: bool = False
 ) -> Interval:
-    """Return the probability that a run of ours beats a run of theirs, with the interval of this probability.
+    """Return the probability that a run of ours has a higher score than a run of theirs, with its interval.
 
     Args:
         ours: Scores (n, tasks).
         theirs: Scores (m, tasks) of the other algorithm.
-        paired: Compare only runs of the same index, which have the same seed. Default: False.
+        paired: Whether only runs of the same index, and so of the same seed, are compared. Default: False.
         seed: The seed of the resamples. Default: 0.
-        whole_runs: Resample whole rows; see `rasf.statistics`. Default: False.
+        whole_runs: Whether whole rows are resampled; see `rasf.statistics`. Default: False.
     """
     first, second = _same_tasks(ours, theirs, paired)
     if paired:
@@ -117,7 +117,7 @@ def probability_of_improvement(
             _times_drawn(_drawn_runs(generator, block, scores.shape, whole_runs), len(scores))
             for scores, generator in zip((first, second), generators, strict=True)
         )
-        # all terms are multiples of 1/2, so the sums are exact in any order
+        # all terms are multiples of 1/2, so the sums have no rounding errors
         drawn.append(((mine @ wins) * other).sum(axis=(0, 2)) / wins.size)
     return Interval.of(wins.mean(), drawn, min(len(first), len(second)))
 
@@ -132,26 +132,26 @@ def _interval(statistic: Callable[..., Floats], scores: tuple[Floats, ...], seed
 
 
 def _drawn_runs(generator: np.random.Generator, block: int, shape: tuple[int, int], whole_runs: bool) -> Ints:
-    """Return the runs drawn in each of `block` resamples, (block, runs, tasks); (block, runs, 1) for whole runs."""
+    """Return the indices of the drawn runs in `block` resamples, (block, runs, tasks), or (.., 1) for whole runs."""
     runs, tasks = shape
     return generator.integers(runs, size=(block, runs, 1 if whole_runs else tasks))
 
 
 def _times_drawn(drawn: Ints, runs: int) -> Floats:
-    """Return how often every run was drawn, (tasks, block, runs), given the drawn runs (block, runs, tasks)."""
+    """Return the number of times that each run was drawn, (tasks, block, runs), from indices (block, runs, tasks)."""
     block, _, tasks = drawn.shape
     cells = (np.arange(tasks) * block + np.arange(block)[:, None, None]) * runs + drawn
     return np.bincount(cells.ravel(), minlength=tasks * block * runs).reshape(tasks, block, runs).astype(np.float64)
 
 
 def _wins(ours: Floats, theirs: Floats) -> Floats:
-    """Return 1 where our score is larger, 1/2 where both are equal, 0 where it is smaller."""
+    """Return 1 where our score is larger than theirs, 1/2 where the scores are equal, else 0."""
     twice: Ints = np.add(ours > theirs, ours >= theirs, dtype=np.int64)
     return twice / 2
 
 
 def _of(statistic: Statistic, scores: Floats) -> Floats:
-    """Return the statistic of scores; refuse a function that does not give one number per matrix (runs, tasks)."""
+    """Return the statistic of scores. Raise an error if the result is not one number per matrix (runs, tasks)."""
     found = np.asarray(statistic(scores), np.float64)
     if found.shape != scores.shape[:-2]:
         raise ValueError(
@@ -161,7 +161,7 @@ def _of(statistic: Statistic, scores: Floats) -> Floats:
 
 
 def _finite(name: str, scores: npt.ArrayLike) -> Floats:
-    """Return finite scores (.., runs, tasks) as float64, with no empty axis."""
+    """Return scores (.., runs, tasks) as float64. Raise an error if scores are empty or not finite numbers."""
     try:
         found = np.asarray(scores)
         if found.dtype.kind not in "biuf":
@@ -179,7 +179,7 @@ def _finite(name: str, scores: npt.ArrayLike) -> Floats:
 
 
 def _several(name: str, scores: npt.ArrayLike) -> Floats:
-    """Return scores (runs, tasks) of at least two runs, as an interval needs."""
+    """Return scores (runs, tasks). Raise an error if there are fewer than the two runs that an interval needs."""
     values = _finite(name, scores)
     if values.ndim != 2:
         raise ValueError(f"{name} must be an array (runs, tasks), got shape {values.shape}.")
@@ -189,7 +189,7 @@ def _several(name: str, scores: npt.ArrayLike) -> Floats:
 
 
 def _same_tasks(ours: npt.ArrayLike, theirs: npt.ArrayLike, paired: bool) -> tuple[Floats, Floats]:
-    """Return scores (n, tasks) and (m, tasks) of two algorithms on the same tasks; n = m if they are paired."""
+    """Return scores (n, tasks) and (m, tasks) of two algorithms. Raise an error if tasks or paired runs differ."""
     first, second = _several("ours", ours), _several("theirs", theirs)
     if first.shape[1] != second.shape[1]:
         raise ValueError(f"theirs must have as many tasks as ours, {first.shape[1]}, got {second.shape[1]}.")

@@ -1,28 +1,30 @@
 """Intervals for one list of values (n,): by the bootstrap, and in closed form where the bootstrap takes too long.
 
 The standard error of the mean, as in the paper's figures, is s / sqrt(n) with s^2 = sum_i (x_i - mean)^2 / (n - 1). For
-scores (runs, tasks), the standard error for each task is taken over axis 0. The standard error of the mean over tasks
-is that of the n means `scores.mean(axis=1)`.
+scores (runs, tasks), the standard error of each task's mean is taken over axis 0. The standard error of the mean over
+tasks is the standard error of the n values `scores.mean(axis=1)`.
 
-The closed form for a mean is mean +- t standard errors, with t Student's quantile (1.96 for many values). With a few
-hundred values the closed form agrees with the bootstrap to a few percent. With few values of a skewed distribution,
-both intervals are too narrow. If all values are equal, both intervals are a point, although another value may be
-possible. This matters for rare events, such as failures, so events have other intervals:
+The closed form of the interval of a mean is mean +- t standard errors, where t is Student's quantile (1.96 for many
+values). With a few hundred values the closed form agrees with the bootstrap to a few percent. With few values of a
+skewed distribution, both intervals are too narrow. If all values are equal, both intervals are a point, although
+another value may be possible. This matters for rare events, such as failures, so events have other intervals:
 
-    share       k of n trials. Clopper and Pearson's interval holds all probabilities p of an event at which "k or
-                fewer" and "k or more" events have a probability of at least 2.5 % each. The ends are quantiles of
-                beta distributions; 0 of n gives [0, 1 - 0.025^(1/n)], which is [0, 0.036] for 0 of 100
-    events      the mean number of events in an episode. Let [low, high] be the interval of the share of episodes with
-                events, and s the mean number of events in these episodes (1 if there are none). If all these episodes
-                have equally many events, the interval is s [low, high]. Otherwise it is the smallest interval that
-                holds s [low, high] and the closed form. If counts have both signs, the interval is the closed form
-    difference  the mean difference of the numbers of events of two policies in the same episodes. Let m and l be
+    share       The share of n trials with an event, if k trials have one. Clopper and Pearson's interval contains all
+                probabilities p of an event at which "k or fewer" and "k or more" events have a probability of at least
+                2.5 % each. The ends are quantiles of beta distributions. For k = 0 the interval is
+                [0, 1 - 0.025^(1/n)], which is [0, 0.036] for n = 100.
+    events      The mean number of events in an episode. Let [low, high] be the interval of the share of episodes with
+                events, and s the mean number of events in these episodes (1 if there are no such episodes). If all
+                these episodes have the same number of events, the interval is s [low, high]. Otherwise it is the
+                smallest interval that contains s [low, high] and the closed form. If counts have both signs, the
+                interval is the closed form.
+    difference  The mean difference of the numbers of events of two policies in the same episodes. Let m and l be
                 the means of the positive and of the negative parts of the differences, with intervals as for events.
-                The interval of m - l is, by Newcombe's rule, from m - l - sqrt((m - m_low)^2 + (l_high - l)^2) to
-                m - l + sqrt((m_high - m)^2 + (l - l_low)^2), extended to hold the closed form for m - l
+                By Newcombe's rule, the interval of m - l is from m - l - sqrt((m - m_low)^2 + (l_high - l)^2) to
+                m - l + sqrt((m_high - m)^2 + (l - l_low)^2). It is extended to contain the closed form for m - l.
 
-Clopper and Pearson's interval is used because it covers at least 95 % for every p and n. Wilson's and Jeffreys'
-intervals are shorter and cover 95 % on average over p, but less for some rare events.
+Clopper and Pearson's interval covers at least 95 % for every p and n. Wilson's and Jeffreys' intervals are shorter, but
+cover 95 % only on average over p, and less for some rare events.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ class Interval(NamedTuple):
 
     Attributes:
         estimate: The estimate.
-        low: The lower end; nan if it is unknown.
-        high: The upper end; nan if it is unknown.
+        low: The lower end; nan if unknown.
+        high: The upper end; nan if unknown.
     """
 
     estimate: float
@@ -58,7 +60,7 @@ class Interval(NamedTuple):
         return f"{self.estimate:.3g} [{', '.join(ends)}]"
 
     def holding(self, other: Interval) -> Interval:
-        """Return the smallest interval that holds this one and another, with this one's estimate.
+        """Return the smallest interval that contains this interval and another, with the estimate of this interval.
 
         Args:
             other: The other interval.
@@ -66,10 +68,10 @@ class Interval(NamedTuple):
         return Interval(self.estimate, min(self.low, other.low), max(self.high, other.high))
 
     def minus(self, other: Interval) -> Interval:
-        """Return this estimate minus an independent one, with its interval by Newcombe's rule.
+        """Return this estimate minus an independent estimate, with the difference's interval by Newcombe's rule.
 
         Args:
-            other: The estimate that is subtracted.
+            other: The estimate to subtract, with its interval.
         """
         estimate = self.estimate - other.estimate
         below = math.hypot(self.estimate - self.low, other.high - other.estimate)
@@ -78,19 +80,19 @@ class Interval(NamedTuple):
 
     @classmethod
     def of(cls, estimate: Floats | float, drawn: list[Floats], n: int) -> Interval:
-        """Return the interval of a statistic, given its values for the resamples.
+        """Return the interval of a statistic, given the statistic's values for the resamples.
 
         Args:
             estimate: The statistic of the data.
             drawn: The statistics of all resamples, as a list of arrays.
-            n: The size of the sample, for the cut (`rasf.statistics.resampling`).
+            n: The size of the sample, which determines the quantiles (`rasf.statistics.resampling`).
         """
         low, high = np.quantile(np.concatenate(drawn), tails(n))
         return cls(float(estimate), float(low), float(high))
 
 
 def standard_error(values: Floats, axis: int = 0) -> Floats:
-    """Return the standard error of the mean; zeros for a single value.
+    """Return the standard error of the mean. For a single value, return 0.
 
     Args:
         values: Values of any shape.
@@ -115,7 +117,7 @@ def interval_of(values: Floats, statistic: Callable[[Floats], Floats], seed: int
 
     Args:
         values: Values (n,).
-        statistic: A function of values (.., n) that returns (..).
+        statistic: A function from values (.., n) to statistics (..).
         seed: The seed of the resamples. Default: 0.
     """
     return joint_interval(statistic, values, seed=seed)
@@ -126,7 +128,7 @@ def ratio_interval(numerator: Floats, denominator: Floats, seed: int = 0) -> Int
 
     Args:
         numerator: Values (n,).
-        denominator: Values (n,), paired with those of the numerator.
+        denominator: Values (n,), paired with the values of the numerator.
         seed: The seed of the resamples. Default: 0.
     """
     return joint_interval(
@@ -138,7 +140,7 @@ def joint_interval(statistic: Callable[..., Floats], *values: Floats, seed: int 
     """Return the bootstrap interval of a statistic of several lists whose entries are paired.
 
     Args:
-        statistic: A function that takes an array (.., n) for each list and returns (..).
+        statistic: A function from one array (.., n) for each list to statistics (..).
         *values: Lists of values (n,). Entries of the same index are resampled together.
         seed: The seed of the resamples. Default: 0.
     """
@@ -150,11 +152,11 @@ def joint_interval(statistic: Callable[..., Floats], *values: Floats, seed: int 
 
 
 def mean_of_the_worst(values: Floats, share: float) -> Floats:
-    """Return the mean of the worst share of values: the same number as `CVaR.samples`, ten times faster.
+    """Return the mean of the worst share of values, as `CVaR.samples` does, but ten times faster.
 
     Args:
         values: Values (.., n).
-        share: The share, above 0 and at most 1. A value at the boundary of the share counts in part.
+        share: The share, above 0 and at most 1. If share * n is not a whole number, one value has a smaller weight.
 
     Returns:
         The means (..).
@@ -178,21 +180,20 @@ def slopes(values: Floats) -> Floats:
 
 
 def normal_mean(values: Floats) -> Interval:
-    """Return the mean of values (n,) with its interval in closed form; for one value the interval is a point."""
+    """Return the mean of values (n,) with its interval in closed form. For one value the interval is a point."""
     n = len(values)
     return around(float(values.mean()), float(values.var(ddof=1)) / n if n > 1 else 0.0, n)
 
 
 def share_interval(events: float, trials: float) -> Interval:
-    """Return the share of trials with an event, with Clopper and Pearson's interval, also for shares of 0 and 1.
+    """Return the share of trials with an event, with Clopper and Pearson's interval. The share may be 0 or 1.
 
     Args:
-        events: The number of trials with an event, from 0 to `trials`. It may be fractional, such as a mean of
-            counts.
+        events: The number of trials with an event, from 0 to `trials`. A fraction is allowed, such as a mean of counts.
         trials: The number of independent trials, above 0.
 
     Returns:
-        The share with an interval that covers it in at least 95 % of samples.
+        The share, with an interval that covers the true probability in at least 95 % of samples.
 
     Raises:
         ValueError: `events` is not between 0 and `trials`, or `trials` is not above 0.
@@ -209,8 +210,8 @@ def event_interval(counts: Floats, size: float = 1.0) -> Interval:
 
     Args:
         counts: Numbers of events (n,), one for each episode, or sums of a feature that counts events.
-        size: The amount that one event adds to a count, used only if no episode has an event; nan if unknown, and then
-            the ends of the interval are nan. Default: 1.
+        size: The amount that one event adds to a count, used only if no episode has an event. Give nan if this amount
+            is unknown; the ends of the interval are then nan. Default: 1.
 
     Returns:
         The mean with its interval; see the module's header.
@@ -246,6 +247,6 @@ def event_difference(ours: Floats, theirs: Floats) -> Interval:
 
 
 def around(estimate: float, squared_error: float, n: int) -> Interval:
-    """Return estimate +- t standard errors for n values; `squared_error` is the square of the standard error."""
+    """Return the interval estimate +- t standard errors for n values, given the square of the standard error."""
     half = float(stdtrit(max(n - 1, 1), 1 - _TAIL)) * math.sqrt(squared_error)
     return Interval(estimate, estimate - half, estimate + half)

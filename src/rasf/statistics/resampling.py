@@ -3,15 +3,19 @@
 A resample of n runs is n draws with replacement. One generator, made from the seed, draws one resample after the other,
 so the results do not depend on the size of the blocks.
 
-If intervals were cut at 2.5 and 97.5 %, they would be too short for few runs: the standard deviation of the mean of a
-resample is smaller than that of the mean of new data, by the factor sqrt((n - 1) / n), and it is itself an estimate.
-For normal data such intervals of the mean cover P(|t_{n-1}| < 1.96 sqrt((n - 1) / n)): 85 % with 5 runs, 90 % with 10
-and 94 % with 30. So intervals are cut farther out, at Phi(-+ t_{n-1, 0.975} sqrt(n / (n - 1))). For the mean of normal
-data this gives Student's interval, and the same cut is used for all statistics (Hesterberg, "What teachers should know
-about the bootstrap", 2015, calls it expanded percentiles). Measured on normal data, intervals of the mean then cover
-95 % with 10 values and 92 % with 5. (With 5 values the interval is short because it cannot extend beyond the smallest
-and the largest value.) For two samples, n is the size of the smaller sample. For strata, n is the size of one stratum,
-so intervals are slightly too wide.
+The 2.5 % and 97.5 % quantiles of resamples would give intervals that are too short for few runs, for two reasons. The
+standard deviation of the mean of a resample is smaller than that of the mean of new data, by the factor
+sqrt((n - 1) / n). And this standard deviation is an estimate. For normal data such intervals of the mean would cover
+with probability P(|t_{n-1}| < 1.96 sqrt((n - 1) / n)), where t_{n-1} has Student's distribution with n - 1 degrees of
+freedom. This is 85 % with 5 runs, 90 % with 10 runs and 94 % with 30 runs.
+
+So the quantiles at the levels Phi(-+ t_{n-1, 0.975} sqrt(n / (n - 1))) are used, where Phi is the standard normal
+distribution function and t_{n-1, 0.975} a quantile of t_{n-1}. For the mean of normal data this gives Student's
+interval. The same levels are used for all statistics (expanded percentiles: Hesterberg, "What teachers should know
+about the bootstrap", 2015). In experiments with normal data, these intervals of the mean cover 95 % with 10 values and
+92 % with 5 values. (With 5 values the interval is short because it cannot extend beyond the smallest and the largest
+value.) For two samples, n is the size of the smaller sample. For strata, n is the size of one stratum, so intervals are
+slightly too wide.
 """
 
 from __future__ import annotations
@@ -22,20 +26,20 @@ import numpy as np
 from scipy.special import ndtr, stdtrit
 
 RESAMPLES = 10_000
-AT_ONCE = 2**20  # numbers in memory at once: 8 MB per array
+AT_ONCE = 2**20  # largest number of numbers in a block: 8 MB per array
 COVERED = 0.95
 
 
 def tails(n: int) -> tuple[float, float]:
-    """Return the levels of the two quantiles of the resamples at which intervals are cut, for n values."""
+    """Return the levels of the two quantiles of resamples that are the ends of an interval, for n values."""
     if n < 2:
-        return (1 - COVERED) / 2, (1 + COVERED) / 2  # any quantiles do: all resamples of one value are the same
+        return (1 - COVERED) / 2, (1 + COVERED) / 2  # any levels, as all resamples of one value are equal
     low = float(ndtr(-stdtrit(n - 1, (1 + COVERED) / 2) * np.sqrt(n / (n - 1))))
     return low, 1 - low
 
 
 def blocks(numbers: int) -> Iterator[int]:
-    """Yield the numbers of resamples in consecutive blocks, given how many `numbers` one resample takes."""
+    """Yield the number of resamples in each block, if one resample has `numbers` numbers."""
     at_once = max(1, AT_ONCE // numbers)
     for start in range(0, RESAMPLES, at_once):
         yield min(at_once, RESAMPLES - start)

@@ -1,1 +1,1 @@
-"""Tabular learners, compiled with numba: SFQL and RaSFQL, and planning on a model that counts transitions."""
+"""Tabular learners, compiled with numba: SFQL, RaSFQL, and planning on a model that counts transitions."""

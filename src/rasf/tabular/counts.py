@@ -1,11 +1,12 @@
 """Counts of the outcomes of every state and action, and value backups on these counts, in compiled code.
 
-A `Model` consists of arrays. The caller numbers the states (rows), the feature vectors (kinds) and the groups of
-similar states. An outcome of a row and action is a kind and a next row, or a kind and termination. An ending is a kind
-with which episodes terminate. The outcomes of a row and action form a linked list, and so do the outcomes that lead to
-a row. A row whose counts change is put on a worklist. Rows on the worklist are backed up. If the value of a row changes
-by more than a threshold, its predecessors are put on the worklist, too. `rasf.tabular.model` explains the outcome
-distribution of an action: its prior, and the optimism about actions with few tries or none.
+A `Model` consists of arrays. The caller numbers the states (rows), the distinct feature vectors (kinds) and the groups
+of similar states. An outcome of a row and action is a pair of a kind and the next row, or of a kind and termination. An
+ending is a kind with which episodes terminate. One linked list contains the outcomes of a row and action. Another
+linked list contains the outcomes that lead to a row. A row whose counts change is added to a worklist, and a backup
+recomputes the value of each row on the worklist. If this value changes by more than a threshold, the predecessors of
+the row are added to the worklist. `rasf.tabular.model` explains the outcome distribution of an action and the values of
+untried actions.
 """
 
 from __future__ import annotations
@@ -17,32 +18,32 @@ import numpy as np
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
 
-MOST_ENDINGS = 8  # the prior covers only the endings that are observed first, up to this number
+MOST_ENDINGS = 8  # largest number of endings in the prior; endings that are first observed later are left out
 
 
 class Model(NamedTuple):
-    """R rows (states), O outcomes, K kinds of features, G groups, A actions."""
+    """A model with R rows (states), O outcomes, K kinds (distinct feature vectors), G groups and A actions."""
 
-    tries: Ints  # (R, A) int32
+    tries: Ints  # (R, A) int32, how often each action was taken
     first: Ints  # (R, A) int32, the first outcome in the list of the row and action, or -1
-    group: Ints  # (R,) int32
-    before: Ints  # (R,) int32, the first outcome in the list of those that lead to the row, or -1
-    value: Floats  # (R,)
-    score: Floats  # (R, A)
-    best: Ints  # (R,) int32
+    group: Ints  # (R,) int32, the group of the row
+    before: Ints  # (R,) int32, the first outcome in the list of outcomes that lead to the row, or -1
+    value: Floats  # (R,) the largest score of the row
+    score: Floats  # (R, A) the value of each action
+    best: Ints  # (R,) int32, the action with the largest score
     queued: Ints  # (R,) bool, whether the row is on the worklist
     worklist: Ints  # (R,) int32, a ring buffer
     source: Ints  # (O,) int32, the row in which the action was taken
     successor: Ints  # (O,) int32, the next row, or -1 at termination
-    kind: Ints  # (O,) int32
+    kind: Ints  # (O,) int32, the kind of the step
     times: Ints  # (O,) int32, how often the outcome was observed
     next_outcome: Ints  # (O,) int32, the next outcome of the same row and action, or -1
     next_before: Ints  # (O,) int32, the next outcome that leads to the same row, or -1
     reward: Floats  # (K,) reward of each kind in the current task
     ending: Ints  # (K,) int32, the index of a kind among the endings, or -1
-    group_tries: Floats  # (G, A)
-    group_endings: Floats  # (G, A, MOST_ENDINGS)
-    used: Ints  # (6,) counters, see below
+    group_tries: Floats  # (G, A) tries of each action in all states of the group
+    group_endings: Floats  # (G, A, MOST_ENDINGS) how many of these tries had each ending
+    used: Ints  # (6,) counters; the constants below name the entries
 
 
 ROWS, OUTCOMES, HEAD, LENGTH, BACKUPS, ENDINGS = range(6)  # entries of `used`
@@ -51,10 +52,10 @@ ROWS, OUTCOMES, HEAD, LENGTH, BACKUPS, ENDINGS = range(6)  # entries of `used`
 class Rule(NamedTuple):
     """Parameters of a backup."""
 
-    beta: float  # of the entropic recursion
+    beta: float  # strength of the risk in the entropic recursion, 0 for the mean
     gamma: float
     untried: float  # value of an untried action
-    least: int  # actions with fewer tries count as untried, except the most tried ones of a row
+    least: int  # actions with fewer tries count as untried, except the most tried actions of a row
     doubt: float  # virtual tries with the untried value, added to every tried action
     prior: float  # virtual tries with the failure rates of the group
     threshold: float  # changes of a value up to this size are not propagated
@@ -65,8 +66,8 @@ def add(beta: float, total: float, largest: float, weight: float, x: float) -> t
     """Add weight * x to a total, or weight * exp(beta * x - largest) if beta is not 0.
 
     Returns:
-        The new total, and the new largest exponent beta * x so far, which is subtracted from all exponents so that
-        they do not overflow.
+        The new total and the largest exponent beta * x so far, which is subtracted from all exponents to avoid
+        overflow. For beta = 0, the second number is 0.
     """
     if beta == 0.0:
         return total + weight * x, 0.0
@@ -91,8 +92,8 @@ def backup(model: Model, rule: Rule, row: int) -> float:
         if tries < least:
             tries = 0
         known = model.group_tries[group, action]
-        # the outcome distribution: the observed outcomes have weight 1 - prior, and each failure has weight prior times
-        # its rate in the group; the rest of the prior goes to the observed outcomes that do not end the episode
+        # Outcome distribution: observed outcomes share the weight 1 - prior. Each failure has the weight prior times
+        # its rate in the group. The remaining prior weight goes to observed outcomes that do not end the episode.
         prior = rule.prior / (rule.prior + tries) if rule.prior > 0 else 0.0
         total, largest, continuing = 0.0, -np.inf, prior
         seen = tries / (tries + rule.doubt) if tries > 0 else 1.0
@@ -137,7 +138,7 @@ def backup(model: Model, rule: Rule, row: int) -> float:
 
 @compiled(_nrt=False)
 def put(model: Model, row: int) -> None:
-    """Put a row on the worklist, unless it is there already."""
+    """Add a row to the worklist, unless the worklist already contains the row."""
     if not model.queued[row]:
         model.queued[row] = True
         model.worklist[(model.used[HEAD] + model.used[LENGTH]) % len(model.worklist)] = row
@@ -215,7 +216,7 @@ def count_all(model: Model, rows: Ints, actions: Ints, kinds: Ints, afters: Ints
 
 @compiled(_nrt=False)
 def explore(model: Model, row: int, action: int, epsilon: float, margin: float, whether: float, which: float) -> int:
-    """Return `action`, or with probability epsilon a random action whose score is within `margin` of the best.
+    """Return `action`, or with probability epsilon a random action with a score within `margin` of the best.
 
     Args:
         model: the model.
@@ -282,7 +283,7 @@ _BY_OUTCOME = ("source", "successor", "kind", "times", "next_outcome", "next_bef
 
 
 def grown(model: Model) -> Model:
-    """Return the model with twice the room; the worklist, a ring buffer, starts at index 0 again."""
+    """Return the model with twice the room for rows and outcomes; the worklist is moved to start at index 0."""
     rows, outcomes = 2 * len(model.value), 2 * len(model.kind)
     larger = new_model(model.tries.shape[1], rows, outcomes)
     for name in (*_BY_ROW, *_BY_OUTCOME):

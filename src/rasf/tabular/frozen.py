@@ -1,27 +1,27 @@
 """Frozen tabular policies: the tables of trained learners, packed for storing, scoring and acting.
 
-Policies are grouped by the learner that trained them. A *cell* is a pair of a group and a state that the group's
-learner visited. For every action of a cell, the policies that have learned something for this action are listed as
-ranges of consecutive policies with the same m numbers: psi (d) and the learned entries of Sigma. With A actions:
+A *group* consists of the policies that one learner has trained. A *cell* is a pair of a group and a state that this
+learner has visited. An *entry* belongs to one action of a cell and to a range of consecutive policies. The entry holds
+the m numbers that these policies share: psi (d numbers) and the learned entries of Sigma. With A actions:
 
-    state s    cells states[s] .. states[s + 1], ordered by group
-    cell c     belongs to group[c]; action a of cell c has entries[c A + a] .. entries[c A + a + 1], ordered by policy
-    entry e    numbers value[e] (m,) of the group's policies first[e], .., last[e]
+    state s    has the cells states[s] .. states[s + 1] - 1, ordered by group
+    cell c     belongs to group[c]; its action a has entries entries[c A + a] .. entries[c A + a + 1] - 1, by policy
+    entry e    holds the numbers value[e] (m,) of the group's policies first[e] .. last[e]
 
-A policy in none of these ranges still has its initial noise as psi, and Sigma = 0. If the group's noise is NO_NOISE,
-the policy is skipped at this cell instead. The noise is a function of the learner's seed, the learner's row for the
-state, and the policy. The noise is recomputed where needed and scored as in the learner's own GPI, so frozen policies
-act exactly as the learner does. Most policies have only noise at a state, and few of the others have tried every action
-there. So the frozen policies of 128 four-room tasks take half the learner's memory.
+A policy that has learned nothing for an action has no entry. The psi of this policy is its initial noise, and its Sigma
+is 0. In a group whose noise is NO_NOISE, a policy without an entry is skipped. The noise is a function of the learner's
+seed, the learner's row for the state, and the policy. The noise is recomputed when needed, and scored as in the
+learner's own GPI, so frozen policies act exactly as the learner does. At a state, most policies have only noise, and
+few policies have tried every action. So the frozen policies of 128 four-room tasks take half the learner's memory.
 
-Scores need the mean w . psi and the variance, which is linear in the entries of Sigma. For a risk of the form mean +
-c * variance, `greedy` finds the action in one pass. For other risks, `slot_moments` lists the moments, the risk maps
-them to values, and `best_of` selects the actions. Policies with only noise have variance 0, so only the largest of
-their means matters.
+A score needs the mean w . psi and the variance w' Sigma w, which is linear in the entries of Sigma. If the risk has the
+form mean + c * variance, `greedy` finds the best action in one pass. For other risks, `slot_moments` lists means and
+variances, the caller maps them to values of the risk, and `best_of` selects the actions. All policies with only noise
+have variance 0, so the largest of their means is enough.
 
-States are looked up by their observations in a hash map (open addressing with linear probing, at most half full). The
-keys of the map are rows of float64, which are compared bit by bit. The encoder of observations gives equal observations
-equal bits (-0.0 becomes 0.0).
+A hash map finds states by their observations (open addressing with linear probing, at most half full). The keys of the
+map are rows of float64, which are compared bit by bit. The encoder of observations gives equal observations equal bits
+(-0.0 becomes 0.0).
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ NO_NOISE = -1.0  # noise scale of a group whose policies are skipped where they 
 
 
 class Frozen(NamedTuple):
-    """S states, C cells, E entries, G groups, A actions; see the docstring of the module."""
+    """Packed policies with S states, C cells, E entries, G groups and A actions, as the module docstring explains."""
 
-    states: Ints  # (S + 1,) int64
+    states: Ints  # (S + 1,) int64, the first cell of each state, and C
     group: Ints  # (C,) int32, the group of each cell
     row: Ints  # (C,) int32, the learner's row for the state
-    entries: Ints  # (C A + 1,) int64
+    entries: Ints  # (C A + 1,) int64, the first entry of each cell and action, and E
     first: Ints  # (E,) int16, the first policy of the range, numbered within the group
-    last: Ints  # (E,) int16, the last policy of the range, likewise
+    last: Ints  # (E,) int16, the last policy of the range, numbered within the group
     value: Floats32  # (E, m) psi and the learned entries of Sigma
-    policies: Ints  # (G + 1,) int64: the group's policies are policies[g] .. policies[g + 1]
-    seed: Ints  # (G,) uint64
+    policies: Ints  # (G + 1,) int64, group g has the policies policies[g] .. policies[g + 1] - 1
+    seed: Ints  # (G,) uint64, the seed of the learner
     noise: Floats  # (G,) float64, the scale of the noise, or NO_NOISE
 
 
 class StateIndex(NamedTuple):
-    """The hash map from S observations, rows of n numbers, to the states 0 .. S - 1."""
+    """A hash map with H slots from S observations, rows of n numbers, to the states 0 .. S - 1."""
 
     bits: Ints  # (S, n) uint64, the bits of the observations
     slots: Ints  # (H,) int32, a state or -1; H is a power of 2
@@ -78,24 +78,24 @@ class PreparedTask(NamedTuple):
 
 
 def as_bits(numbers: Floats) -> Ints:
-    """Return float64 numbers as uint64, contiguous and read-only, so that compiled code sees one array type only."""
+    """Return the bits of float64 numbers as a contiguous read-only uint64 array, the one type that is compiled for."""
     bits = np.ascontiguousarray(numbers, np.float64).view(np.uint64)
     bits.setflags(write=False)
     return bits
 
 
 def make_index(keys: Floats) -> tuple[StateIndex, Ints]:
-    """Return a map of the distinct rows of keys (N, n), numbered by first occurrence, and each row's state (N,)."""
+    """Return a map of the distinct rows of `keys` (N, n), and the state (N,) of every row; states are in row order."""
     bits, state = as_bits(keys), np.empty(len(keys), np.int64)
     slots = np.full(1 << max(2 * len(keys) - 1, 1).bit_length(), -1, np.int32)
     distinct = enter_all(bits, slots, state)
-    if distinct < len(keys):  # the slots refer to rows of `keys`: build the index again with each state once
+    if distinct < len(keys):  # `slots` contains row numbers of `keys`, so build the index again from distinct rows
         return make_index(keys[np.unique(state, return_index=True)[1]])[0], state
     return StateIndex(bits, slots), state
 
 
 def states_of(index: StateIndex, numbers: Floats) -> npt.NDArray[np.int64]:
-    """Return the states (B,) of observations (B, n), -1 for unknown observations."""
+    """Return the state (B,) of each of B observations (B, n), -1 for an unknown observation."""
     state = np.empty(len(numbers), np.int64)
     find_all(index, as_bits(numbers), state)
     return state
@@ -103,9 +103,10 @@ def states_of(index: StateIndex, numbers: Floats) -> npt.NDArray[np.int64]:
 
 @compiled(_nrt=False, forceinline=True)
 def slot_of_row(bits: Ints, slots: Ints, row: Ints) -> int:
-    """Return the slot of a row in the map, or the free slot where it belongs."""
+    """Return the slot of a row in the map, or the free slot for this row if the map does not contain it."""
     h = np.uint64(0x9E3779B97F4A7C15)
-    for i in range(len(row)):  # as float64, small whole numbers differ in the high bits only: fold these down
+    # small whole numbers in float64 differ only in the high bits; mix these into the low bits
+    for i in range(len(row)):
         h = (h ^ row[i]) * np.uint64(0xD6E8FEB86659FD93)
         h ^= h >> np.uint64(32)
     h *= np.uint64(0xD6E8FEB86659FD93)
@@ -142,27 +143,27 @@ def enter_all(bits: Ints, slots: Ints, state: Ints) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def find(index: StateIndex, row: Ints) -> int:
-    """Return the state of a row, or -1."""
+    """Return the state of an observation, or -1 if the observation is unknown."""
     return int(index.slots[slot_of_row(index.bits, index.slots, row)])
 
 
 @compiled(_nrt=False)
 def find_all(index: StateIndex, rows: Ints, state: Ints) -> None:
-    """Write the state of every row (B, n), or -1, to `state` (B,)."""
+    """Write the state of every observation (B, n), or -1 if it is unknown, to `state` (B,)."""
     for n in range(len(rows)):
         state[n] = find(index, rows[n])
 
 
 @compiled(_nrt=False, forceinline=True)
 def noise_number(frozen: Frozen, cell: int, policy: Whole, A: int, a: int, i: int) -> float:
-    """Return feature i of the initial psi of a policy of the cell's group for action a."""
+    """Return number i of the initial psi for action a, of a policy of the cell's group."""
     g = frozen.group[cell]
     return drawn_psi(frozen.seed[g], frozen.noise[g], frozen.row[cell], policy, A, a, i)
 
 
 @compiled(_nrt=False, forceinline=True)
 def noise_mean(task: PreparedTask, cell: int, policy: Whole, a: int) -> float:
-    """Return psi . w of a policy of the cell's group that has only initial noise at the cell."""
+    """Return the mean psi . w of a policy that has only initial noise at the cell, numbered within its group."""
     mean = 0.0
     for i in range(len(task.w)):
         mean += task.w[i] * noise_number(task.frozen, cell, policy, task.n_actions, a, i)
@@ -171,7 +172,7 @@ def noise_mean(task: PreparedTask, cell: int, policy: Whole, a: int) -> float:
 
 @compiled(_nrt=False, forceinline=True)
 def entry_mean(task: PreparedTask, e: int) -> float:
-    """Return psi . w of an entry."""
+    """Return the mean psi . w of an entry."""
     mean = 0.0
     for i in range(len(task.w)):
         mean += task.w[i] * task.frozen.value[e, i]
@@ -180,7 +181,8 @@ def entry_mean(task: PreparedTask, e: int) -> float:
 
 @compiled(_nrt=False, forceinline=True)
 def entry_variance(task: PreparedTask, e: int) -> float:
-    """Return w' Sigma w of an entry, not clipped at 0; two independent sums are faster than one."""
+    """Return the variance w' Sigma w of an entry, not clipped at 0."""
+    # two independent sums are faster than one
     even = odd = 0.0
     d, n, square, value = len(task.w), len(task.square), task.square, task.frozen.value
     for k in range(0, n - 1, 2):
@@ -193,7 +195,7 @@ def entry_variance(task: PreparedTask, e: int) -> float:
 
 @compiled(_nrt=False)
 def best_noise(task: PreparedTask, cell: int, a: int) -> float:
-    """Return the largest mean among the policies of the cell that have only noise, -inf if there are none."""
+    """Return the largest mean of the policies with only noise for the action, -inf if there is no such policy."""
     frozen, A = task.frozen, task.n_actions
     g, best, policy = frozen.group[cell], -np.inf, np.int64(0)
     if frozen.noise[g] < 0.0:
@@ -211,7 +213,7 @@ def best_noise(task: PreparedTask, cell: int, a: int) -> float:
 
 @compiled(_nrt=False)
 def greedy(task: PreparedTask, state: int) -> int:
-    """Return argmax_a max_k (mean + variance_weight * variance) over policies k; ties go to the lowest action."""
+    """Return argmax_a max_k (mean + variance_weight * variance), for policies k; ties go to the lowest action."""
     frozen, A, best, action = task.frozen, task.n_actions, -np.inf, 0
     for cell in range(frozen.states[state], frozen.states[state + 1]):
         for a in range(A):
@@ -222,7 +224,7 @@ def greedy(task: PreparedTask, state: int) -> int:
     for cell in range(frozen.states[state], frozen.states[state + 1]):
         noise = frozen.noise[frozen.group[cell]]
         if noise < 0.0 or largest_noise(noise) * task.size < best:
-            continue  # noise cannot reach the best score
+            continue  # no policy with only noise can reach the best score
         for a in range(A):
             score = best_noise(task, cell, a)
             if preferred(score, a, best, action):
@@ -232,7 +234,7 @@ def greedy(task: PreparedTask, state: int) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def act_one(task: PreparedTask, row: Ints) -> int:
-    """Return the greedy action at an observation (n,), 0 at an unknown one, -1 - state if the caller must score it."""
+    """Return the greedy action at an observation (n,), 0 if it is unknown, -1 - state if the caller must score it."""
     state = find(task.state_index, row)
     if state < 0:
         return 0
@@ -252,9 +254,10 @@ def act_all(task: PreparedTask, rows: Ints, actions: Ints) -> None:
 
 @compiled(_nrt=False)
 def slot_moments(task: PreparedTask, states: Ints, mean: Floats, variance: Floats, ends: Ints) -> int:
-    """List mean and variance of all candidates at `states` (n,), and return how many candidates there are.
+    """List the mean and variance of all candidates at `states` (n,), and return the number of candidates.
 
-    The candidates of a state and action are the entries of its cells, and the best noise of each cell.
+    The candidates of a state and action are the entries of its cells, and for each cell the largest mean of policies
+    with only noise.
 
     Args:
         task: the task and risk.
@@ -280,7 +283,7 @@ def slot_moments(task: PreparedTask, states: Ints, mean: Floats, variance: Float
 
 @compiled(_nrt=False)
 def best_of(values: Floats, ends: Ints, A: int, states: Ints, known: Ints) -> None:
-    """Store greedy actions in `known`, given the values of the candidates of `slot_moments`; ties as in `greedy`."""
+    """Store greedy actions in `known`, given values of the candidates of `slot_moments`; ties as in `greedy`."""
     k = 0
     for n in range(len(states)):
         best, action = -np.inf, 0
@@ -294,7 +297,7 @@ def best_of(values: Floats, ends: Ints, A: int, states: Ints, known: Ints) -> No
 
 @compiled(_nrt=False)
 def policy_moments(task: PreparedTask, states: Ints, mean: Floats, variance: Floats, has_cell: Ints) -> None:
-    """Write the mean and the variance, not clipped at 0, of each of K policies at B states.
+    """Write the means and the variances (not clipped at 0) of K policies at B states.
 
     Args:
         task: the task; its risk is not used.

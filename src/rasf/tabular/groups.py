@@ -1,8 +1,8 @@
 """Groups of states in which actions end episodes at similar rates.
 
-An *ending* is a feature vector with which episodes terminate, such as that of a crash. The states of a group have equal
-values in those observation entries on which endings depend. Marginal likelihoods select these entries, and measure how
-much the states of a group agree.
+An *ending* is a feature vector with which episodes terminate, such as the features of a crash. States form a group if
+they have equal values in the observation entries on which endings depend. These entries are selected by the marginal
+likelihood of the data, and `strength` measures by a likelihood how much the states of a group agree.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from rasf.arrays import Floats, Ints
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # candidate weights of a prior, as numbers of tries
 _MOST_NUMBERS = 3  # largest number of observation entries that define the groups
 _PAIRED = 20  # number of the most promising entries that are also tested in pairs
-_SURE = 8.0  # smaller differences of log likelihoods are ignored
+_SURE = 8.0  # differences of log likelihoods up to this one are ignored
 
 
 def numbers_that_matter(keys: Floats, tries: Floats, endings: Floats) -> tuple[int, ...]:
     """Return the indices of the observation entries that best predict endings, () if none does.
 
     Entries are added one at a time or in pairs: in a grid, the row may matter only together with the column. Selection
-    stops when the log marginal likelihood rises by no more than selecting the best of many candidates gives by chance.
+    stops when the best candidate raises the log marginal likelihood by no more than log(number of candidates) +
+    `_SURE`. The best of many candidates can raise it by this much through chance.
 
     Args:
         keys: observations (S, n) of the states.
@@ -62,10 +63,10 @@ def numbers_that_matter(keys: Floats, tries: Floats, endings: Floats) -> tuple[i
 def strength(tries: Floats, failures: Floats, rate: Floats, most: float) -> float:
     """Return the weight of a prior with given failure rates, as a number of tries.
 
-    Failures are modelled as beta-binomial for every state and action. The result is the smallest weight under which
-    the data are nearly as likely as under the most likely weight. The result is large if the states of a group are
-    alike, and small if the states differ or there are few data. A strong prior at a rate pooled over different states
-    would make all of these states look dangerous and prevent exploration.
+    The number of failures of every state and action is modelled as beta-binomial. The result is the smallest weight
+    under which the data are nearly as likely as under the most likely weight. The result is large if the states of a
+    group have similar failure rates, and small if the rates differ or there are few data. If a group mixes safe and
+    dangerous states, a strong prior would make all its states look dangerous and prevent exploration.
 
     Args:
         tries: how often each action was taken in each state (S, A).
@@ -88,9 +89,9 @@ def strength(tries: Floats, failures: Floats, rate: Floats, most: float) -> floa
 def _evidence(ids: Ints, tries: Floats, endings: Floats) -> float:
     """Return the log marginal likelihood of all endings, given the group ids (S,) of the states.
 
-    The endings of each group and action are Dirichlet-multinomial. The prior has the rates of all data as its mean and
-    a weight of one try. So a group without endings lowers the likelihood little, and endings that are concentrated in
-    few groups raise it.
+    The endings of each group and action are Dirichlet-multinomial. The mean of the prior is the rates of all data, and
+    its weight is one try. So a group without endings hardly lowers the likelihood, and endings that are concentrated in
+    few groups raise the likelihood.
     """
     _, ids = np.unique(ids, return_inverse=True)
     groups, A = int(ids.max(initial=0)) + 1, tries.shape[1]

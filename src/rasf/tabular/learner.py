@@ -1,10 +1,11 @@
-"""`SuccessorLearner`: (Ra)SFQL with its tables, for compiled worlds and for environments in Python.
+"""`SuccessorLearner`: SFQL and RaSFQL with tables, for compiled worlds and for environments in Python.
 
-The learner has one policy for each task; `begin_task` adds one. A compiled world is a `TabularWorld`, whose steps run
-inside a compiled loop: `lead` acts and learns in a stretch, a sequence of steps in one task. Other environments are
-stepped from Python: `add_row`, `choose` and `learn` call the same compiled functions for one transition at a time. The
-paper prints Algorithm 1 for episodes, with tables indexed by the time step. The learner is this algorithm if every row
-stands for a pair (time step, observation) and the last step of an episode terminates.
+The learner has one policy for each task, and `begin_task` adds a policy. A compiled world is a `TabularWorld`, whose
+steps run inside a compiled loop. In a compiled world, `lead` acts and learns in a stretch, a sequence of steps in one
+task. Other environments are stepped from Python: `add_row`, `choose` and `learn` call the same compiled functions for
+one transition at a time. Algorithm 1 of the paper is written for episodes, with tables indexed by the time step. The
+learner equals this algorithm if every row stands for a pair (time step, observation) and the last step of an episode
+terminates.
 
 The same seed gives bit-identical results: random numbers depend only on (seed, task, stretch) or (seed, row, policy).
 """
@@ -23,14 +24,14 @@ from rasf.tabular.settings import TableSettings
 from rasf.tabular.stretch import OTHER_WORLD, STEP, Stretch, TaskOutcome, check_world, new_stretch, outcome
 from rasf.tabular.table import Rule, SigmaForm, add_row, used_part
 
-_TRAINING, _WEIGHTS = 0, 1  # purposes of random numbers, as part of their seeds
-_MOST_TASKS = 2**15 - 1  # policies are numbered in 16 bits
-_LARGEST_FEATURE = 1e9  # the discounted sum of its squares fits in float32
+_TRAINING, _WEIGHTS = 0, 1  # parts of the seeds of random numbers, one for each purpose
+_MOST_TASKS = 2**15 - 1  # policy numbers are stored in 16 bits
+_LARGEST_FEATURE = 1e9  # largest absolute feature; discounted sums of its square fit in float32
 _NEUTRAL = MeanVariance(0.0)
 
 
 class SuccessorLearner:
-    """(Ra)SFQL on tables, with one policy for each task so far: SFQL for the neutral risk, otherwise RaSFQL.
+    """A learner with one policy for each task so far, trained by SFQL (neutral risk) or RaSFQL (other risks).
 
     Args:
         n_features: number d of features.
@@ -90,10 +91,10 @@ class SuccessorLearner:
         self.memory = memory
 
     def begin_task(self, w: npt.ArrayLike | None = None) -> None:
-        """Add a policy, a copy of the last one, and learn it from now on.
+        """Add a policy, which starts as a copy of the previous policy, and learn the new policy from now on.
 
         Args:
-            w: weights (d,) of the task. Default: None, to learn them from rewards, starting from small random weights.
+            w: weights (d,) of the task. Default: None, to learn the weights from rewards, starting at random values.
         """
         if self.task + 1 == len(self.memory.w):
             raise ValueError(
@@ -108,7 +109,7 @@ class SuccessorLearner:
         sfql.start_task(self.memory, self.task, weights)
 
     def enter(self, world: TabularWorld) -> None:
-        """Set the world of the learner; from now on, rows of the table stand for states of this world."""
+        """Set the compiled world of the learner; rows of the table stand for states of this world."""
         check_world(world, self.n_features, self.n_actions, self.world)
         if self.world is None and self.states > 0:
             raise ValueError(OTHER_WORLD)
@@ -119,7 +120,7 @@ class SuccessorLearner:
 
         Args:
             world: the world.
-            w: weights (d,) that rewards are computed with; the learner gets them unless `learn_w` is set.
+            w: weights (d,) that rewards are computed with. They are given to the learner unless `learn_w` is set.
             steps: number of transitions.
         """
         weights = checks.weights("w", w, self.n_features)
@@ -150,7 +151,7 @@ class SuccessorLearner:
         return stretch
 
     def follow(self, world: TabularWorld, stretch: Stretch) -> None:
-        """Learn the current task off-policy, from the transitions of another learner."""
+        """Learn the current task off-policy, from the transitions of another learner's stretch."""
         self.enter(world)
         mine = stretch._replace(progress=np.zeros_like(stretch.progress))
         while mine.progress[STEP] < len(mine.path):
@@ -158,13 +159,13 @@ class SuccessorLearner:
             sfql.follow_path(self.memory, self.task, mine)
 
     def keys(self) -> Floats:
-        """Return the observations (S, n) of the states in the table; the learner must have entered a compiled world."""
+        """Return the observations (S, n) of the S states in the table; call `enter` for a compiled world before."""
         if self.world is None:
             raise ValueError("learner must have learned in a compiled world, got one without a world")
         return observations(self.world, self.memory.rows.state[: self.states])
 
     def add_row(self) -> int:
-        """Add a row for a new state of a Python environment and return its number; rows are numbered from 0."""
+        """Add a row for a new state of a Python environment, and return the row's number, from 0."""
         if self.task < 0:
             raise ValueError("no task has begun; call begin_task first")
         if self.world is not None:
@@ -173,7 +174,7 @@ class SuccessorLearner:
         return int(add_row(self.memory.table, self.memory.rule, self.task))
 
     def choose(self, row: int) -> tuple[int, int, int]:
-        """Return the greedy action at a row, the selected policy and its slot in the row; `learn` takes this result."""
+        """Return the greedy action at a row, the selected policy and this policy's slot, for `chosen` of `learn`."""
         return sfql.choose(self.memory, self.task, row)
 
     def best_score(self, row: int) -> float:
@@ -182,7 +183,7 @@ class SuccessorLearner:
 
     @property
     def weights(self) -> Floats:
-        """The weights (d,) of the current task: those given, or those learned so far."""
+        """The weights (d,) of the current task, given or learned so far."""
         return self.memory.w[self.task]
 
     def learn(
@@ -201,11 +202,11 @@ class SuccessorLearner:
             action: the action taken.
             chosen: the result of `choose` at the row.
             phi: features (d,) of the step.
-            reward: reward of the step; used only if the weights are learned.
+            reward: reward of the step, which is used only if the weights are learned.
             next_row: row of the next state, also at truncation; None at termination.
 
         Raises:
-            ValueError: if phi has another shape, or phi or reward is not finite or too large.
+            ValueError: if phi has a wrong shape, phi or reward is not finite, or an absolute feature exceeds 1e9.
         """
         self._make_room()
         features = np.asarray(phi, np.float64)

@@ -1,37 +1,40 @@
 """A model learned from counts, with incremental planning; every task begins with the counts of all earlier tasks.
 
-For every state and action the outcomes (phi, next state or end) are counted. Features do not depend on the task, so the
-model serves all tasks. The learner plans for one (w, risk) at a time, by the nested entropic recursion
+The learner counts the outcomes of every state and action: the features phi of the step with the next state, or with
+termination. Features do not depend on the task, so all tasks share the model. The learner plans for one pair of weights
+w and a risk at a time, by the nested entropic recursion
 
     Q(s, a) = (1 / beta) log E exp(beta (phi . w + gamma V(s'))),    V(s) = max_a Q(s, a),
 
-where Q is the expected return at beta = 0. The recursion is a contraction. The learner plans by this recursion for both
-`MeanVariance(beta)` and `NestedEntropic(beta)`: mean-variance is the second-order expansion of entropic utility in
-beta, and has no recursion of its own.
+where gamma is the discount. For beta = 0, Q is the expected return. The recursion is a contraction. The learner uses it
+for both `MeanVariance(beta)` and `NestedEntropic(beta)`: mean-variance has no recursion, and is the second-order
+expansion of entropic utility in beta.
 
-Counts are complemented as follows (settings and constants are those of `ModelSettings`):
+The counts are complemented as follows. Names such as `optimism` are settings and constants of `ModelSettings`:
 
-- Optimism: an action that was never tried in a state has the value `optimism` times the largest known reward. An action
-  with few tries may have outcomes that were not observed yet. So during learning, `doubt` virtual tries with
+- Optimism: an action that was never tried in a state has the value `optimism` times the largest absolute reward known.
+  An action with few tries may have outcomes that are not observed yet. So during learning, `doubt` virtual tries with
   the optimistic value are added to the tries of every tried action.
 - A prior for failures: an ending is a feature vector with which episodes terminate, and a failure is an ending whose
-  reward is below 0 in the current task. Failures are rare, and an action without a failure in ten tries is not yet
-  safe. States form a group if they agree in the observation entries that failures depend on. Virtual tries are added to
-  the tries of an action in a state. They fail at the rate of this action in the whole group, and otherwise have the
-  observed outcomes that do not end the episode. The observation entries and the number of virtual tries, at most
-  `prior`, are estimated from the data (`rasf.tabular.groups`). The number is small if the states of a group differ. An
-  untried action also fails at the rate of its group. If failures depend on no entry, there is no prior: the failure
-  rate of all states would make every state look dangerous and prevent exploration.
-- Risk-aware exploration: with probability epsilon, the action is drawn from the actions whose scores differ from the
+  reward is below 0 in the current task. Failures are rare, so ten tries without a failure do not show that an action is
+  safe. States form a group if they agree in the observation entries on which failures depend. Virtual tries are added
+  to the tries of an action in a state. The virtual tries fail at the rate of this action in the whole group, and
+  otherwise have the observed outcomes that do not end the episode. The observation entries and the number of virtual
+  tries, at most `prior`, are estimated from the data (`rasf.tabular.groups`). The number is small if the states of a
+  group differ. An untried action also fails at the rate of its group. If failures depend on no observation entry, there
+  is no prior: a failure rate pooled over all states would make every state look dangerous and prevent exploration.
+- Risk-aware exploration: with probability `epsilon`, the action is drawn from the actions whose scores differ from the
   best score by at most `margin` times the largest absolute reward.
 - Learned weights (`learn_w`): weights that are not given are learned from rewards. A reward that depends on uncertain
   weights is estimated `curiosity` standard deviations above its mean (`rasf.tabular.weight_belief`).
 
-A final policy is planned without optimism. It takes an action that was tried fewer than `least_tries` times only if no
-action of the state was tried that often; then it takes one of the most tried actions.
+A final policy is planned without optimism. The final policy avoids actions that were tried fewer than `least_tries`
+times. In a state that has only such actions, the final policy takes one of the most tried actions.
 
 Planning is incremental (`rasf.tabular.counts`): after a transition, changes are propagated to predecessors as long as
 values change by more than `tolerance` times the largest absolute reward.
+
+Shapes: S states, A actions, O outcomes, d features, n numbers in an observation, N transitions.
 """
 
 from __future__ import annotations
@@ -57,23 +60,23 @@ from rasf.tabular.settings import ModelSettings
 from rasf.tabular.stretch import STEP, TaskOutcome, check_world, enlarged, new_rows, new_stretch, outcome
 from rasf.tabular.weight_belief import WeightBelief
 
-_FIRST_LOOK = 1_000  # steps until groups are first computed; they are computed again whenever the steps have doubled
-_MOST_WORK = 2_000  # largest number of backups per state in a full plan; planning converges with fewer
-_MOST_AT_ONCE = 10_000  # largest number of backups after a step; the rest of the worklist waits for the next steps
+_FIRST_LOOK = 1_000  # steps until groups are first computed; groups are computed again whenever the steps have doubled
+_MOST_WORK = 2_000  # largest number of backups per state in a full plan, enough for convergence
+_MOST_AT_ONCE = 10_000  # largest number of backups after a step; later steps continue with the worklist
 _DEVIATION = 1e-2  # errors of a reward below this share of the largest reward are ignored
 _STREAM = 0  # part of the seed of random numbers
 _NEUTRAL = MeanVariance(0.0)
 
 
 def recursion_beta(risk: Risk) -> float:
-    """Return beta of the entropic recursion for a risk."""
+    """Return the beta of the entropic recursion for a risk."""
     if not isinstance(risk, MeanVariance | NestedEntropic):
         raise ValueError(f"risk must be MeanVariance or NestedEntropic to be planned, got {risk!r}")
     return float(concrete(risk.beta) or 0.0)
 
 
 class ModelLearner:
-    """A learner that counts transitions and plans on the counts; rows are states in the order in which they are added.
+    """A learner that counts transitions and plans on the counts; states are rows, numbered in order of addition.
 
     Args:
         n_features: number d of features.
@@ -99,7 +102,7 @@ class ModelLearner:
         self._w = np.zeros(n_features)
         self._belief = WeightBelief(n_features, settings.curiosity) if settings.learn_w else None
         self._given = False  # whether the weights of the current task are given
-        self._least_tries: int | None = None  # the setting of a final plan; None while learning
+        self._least_tries: int | None = None  # the argument of `plan` for a final policy; None while learning
         self.planning_seconds, self._seconds_a_backup = 0.0, 0.0
         self.world: TabularWorld | None = None
         self.rows = new_rows(0, n_actions)  # map from states of a compiled world to rows
@@ -116,7 +119,7 @@ class ModelLearner:
         return int(self._model.used[BACKUPS])
 
     def kind(self, phi: npt.ArrayLike) -> int:
-        """Return the number of a feature vector phi (d,); a new vector is added to `kinds`."""
+        """Return the index in `kinds` of a feature vector phi (d,); a new vector is appended."""
         features = np.ascontiguousarray(phi, np.float64) + 0.0  # turns -0.0 into 0.0
         found = self._kind_of.setdefault(features.tobytes(), len(self.kinds))
         if found == len(self.kinds):
@@ -133,23 +136,23 @@ class ModelLearner:
 
     @property
     def weights(self) -> Floats:
-        """The weights (d,) of the current task: those given, or those learned so far."""
+        """The weights (d,) of the current task, given or learned so far."""
         return self._w if self._belief is None or self._given else self._belief.mean
 
     def _rewards(self) -> Floats:
-        """Return the reward of every kind of features; optimistic if weights are learned."""
+        """Return the reward of every feature vector in `kinds`, optimistic if weights are learned."""
         if self._belief is None or self._given:
             return np.asarray(self.kinds @ self._w)
         return self._belief.rewards(self.kinds)
 
     def _unsure(self) -> Bools:
-        """Return for which kinds of features the reward is uncertain."""
+        """Return whether the reward is uncertain, for every feature vector in `kinds`."""
         if self._belief is None or self._given:
             return np.zeros(len(self.kinds), np.bool_)
         return np.asarray(self._belief.errors(self.kinds) > _DEVIATION * self.unit)
 
     def begin_task(self, w: npt.ArrayLike | None) -> None:
-        """Begin a task; call `plan` next.
+        """Begin a task; `plan` must be called next.
 
         Args:
             w: weights (d,), or None to learn them from rewards.
@@ -178,7 +181,7 @@ class ModelLearner:
         self._plan_anew()
 
     def observe_reward(self, phi: npt.ArrayLike, reward: float) -> None:
-        """If the weights are learned, update them by the reward of a step, and plan again if rewards change."""
+        """If the weights are learned, update them by the reward of a step; plan again if estimated rewards change."""
         if self._belief is None or self._given:
             return
         features, believed = np.asarray(phi, np.float64), self._model.reward
@@ -193,7 +196,7 @@ class ModelLearner:
     def _plan_anew(self) -> None:
         begin, model, n = time.perf_counter(), self._model, self.states
         model.used[HEAD], model.used[LENGTH] = 0, n
-        model.worklist[:n] = np.arange(n)[::-1]  # last states first: they are often near the end of an episode
+        model.worklist[:n] = np.arange(n)[::-1]  # last states first, because they are often near the end of an episode
         model.queued[:n] = True
         before = self.backups
         counts.work(model, self.rule, _MOST_WORK * n)
@@ -223,12 +226,12 @@ class ModelLearner:
         return int(self._model.best[row])
 
     def explore(self, row: int, action: int, whether: float, which: float) -> int:
-        """Return `action`, or with probability epsilon a random action of nearly the best score (`counts.explore`)."""
+        """Return `action`, or with probability epsilon a random action with nearly the best score, see `counts`."""
         chosen = self.settings
         return int(counts.explore(self._model, row, action, chosen.epsilon, chosen.margin * self.unit, whether, which))
 
     def value(self, row: int) -> float:
-        """Return the utility of a row in the plan."""
+        """Return the value V of a row in the plan."""
         return float(self._model.value[row])
 
     def learn(self, row: int, action: int, phi: npt.ArrayLike, next_row: int | None) -> None:
@@ -238,7 +241,7 @@ class ModelLearner:
             row: row of the state.
             action: the action taken.
             phi: features (d,) of the step.
-            next_row: row of the next state, None at termination.
+            next_row: row of the next state, also at truncation; None at termination.
         """
         kind = self.kind(phi)
         self._make_room()
@@ -251,7 +254,7 @@ class ModelLearner:
         self.steps += 1
 
     def learn_all(self, rows: Ints, actions: Ints, phi: Floats, next_rows: Ints, keys: Floats) -> Ints:
-        """Count many transitions, such as those of a log, without planning; call `begin_task` and `plan` next.
+        """Count many transitions, such as the steps of a log, without planning; call `begin_task` and `plan` next.
 
         Args:
             rows: rows (N,) of the states.
@@ -277,7 +280,7 @@ class ModelLearner:
         return outcomes
 
     def resampled(self, times: Ints) -> ModelLearner:
-        """Return a copy in which the O outcomes were observed `times` (O,) times; groups and prior are unchanged."""
+        """Return a copy with new counts `times` (O,) of the outcomes; groups and prior are unchanged."""
         other, n = copy.copy(self), self.states
         actions, model = self._actions(), self._model
         seen, tries = model.times.copy(), np.zeros_like(model.tries)
@@ -347,7 +350,7 @@ class ModelLearner:
         return self._model._replace(group_tries=pooled[0], group_endings=pooled[1])
 
     def _endings(self) -> tuple[Floats, Floats]:
-        """Return the tries (S, A), and how many of them had each ending (S, A, MOST_ENDINGS)."""
+        """Return the tries (S, A) of actions, and how many tries had each ending (S, A, MOST_ENDINGS)."""
         model, n, o = self._model, self.states, int(self._model.used[OUTCOMES])
         endings = np.zeros((n, self.n_actions, MOST_ENDINGS))
         action = self._actions()
@@ -364,7 +367,7 @@ class ModelLearner:
         return actions
 
     def _make_room(self) -> None:
-        """Make room for two more states and their outcomes."""
+        """Make room for two more states and two more outcomes."""
         model = self._model
         if not counts.has_room(model):
             self._model = counts.grown(model)
@@ -376,8 +379,9 @@ class ModelLearner:
     def finite_mdp(self) -> FiniteMDP:
         """Return the model as a `FiniteMDP` with the virtual tries of the prior; the last state is terminal.
 
-        An action that was never tried terminates at once. It has the features of a failure with the probability with
-        which this action fails in the state's group, otherwise zero features. Failures are those of the current task.
+        An action that was never tried terminates at once. Its features are those of a failure at the failure rate of
+        this action in the state's group, and zero otherwise. Failures are the endings with reward below 0 in the
+        current task.
         """
         model, n, A, d = self._model, self.states, self.n_actions, self.n_features
         o = int(model.used[OUTCOMES])
@@ -408,12 +412,12 @@ class ModelLearner:
         return FiniteMDP(P, phi[order], terminal=[n], gamma=self.settings.gamma)
 
     def policy(self, w: npt.ArrayLike, risk: Risk = _NEUTRAL, least_tries: int = 1) -> Ints:
-        """Return the best actions (S + 1,), one for each state of `finite_mdp`.
+        """Return the best action (S + 1,) in each state of `finite_mdp`.
 
         Args:
-            w: weights (d,) of the task, which becomes the current one.
+            w: weights (d,) of the task, which becomes the current task.
             risk: a `MeanVariance` or `NestedEntropic`. Default: neutral.
-            least_tries: number of tries below which an action is avoided. Default: 1.
+            least_tries: number of tries below which an action is avoided. Default: 1, to avoid untried actions.
         """
         self.begin_task(w)
         self.weigh_prior()
@@ -421,7 +425,7 @@ class ModelLearner:
         return np.append(self._model.best[: self.states], 0).astype(np.int64)
 
     def tried(self, least_tries: int = 1) -> Bools:
-        """Return which actions (S, A) were tried at least `least_tries` times.
+        """Return whether each action (S, A) was tried at least `least_tries` times.
 
         In a state without such an action, the most tried actions are marked instead.
         """
@@ -431,12 +435,12 @@ class ModelLearner:
     # --- compiled worlds: `TabularWorld`, whose steps run inside compiled loops
 
     def enter(self, world: TabularWorld) -> None:
-        """Set the world of the learner; from now on, rows stand for states of this world."""
+        """Set the compiled world of the learner; rows stand for states of this world."""
         check_world(world, self.n_features, self.n_actions, self.world)
         if self.world is None:
             self.world = world
             for phi in world.kinds:
-                self.kind(phi)  # in a new learner, the kinds get the same numbers as in the world
+                self.kind(phi)  # gives feature vectors the same numbers as in the world
 
     def lead(self, world: TabularWorld, w: npt.ArrayLike, risk: Risk, steps: int) -> TaskOutcome:
         """Act and learn in the current task from the start of an episode.
@@ -448,7 +452,7 @@ class ModelLearner:
             steps: number of transitions.
 
         Returns:
-            Total reward, failures and episodes.
+            The total reward and the numbers of failures and of finished episodes.
         """
         self.enter(world)
         self.plan(risk)
@@ -478,7 +482,7 @@ class ModelLearner:
         return model_loop.Watch(numbers, sizes, self._unsure(), margin, deviation, _MOST_AT_ONCE)
 
     def _number_groups(self) -> None:
-        """Number the groups by the values of their observation entries, as the compiled loop does."""
+        """Number the groups by the values of their observation entries, as `model_loop.row_of` does."""
         assert self.world is not None
         keys, ids, groups = self.keys(), np.zeros(self.states, np.int64), 1
         for number in self.numbers:
@@ -487,7 +491,7 @@ class ModelLearner:
         self.set_groups(ids, groups)
 
     def keys(self) -> Floats:
-        """Return the observations (S, n) of all states; the learner must have entered a compiled world."""
+        """Return the observations (S, n) of all states; call `enter` for a compiled world before."""
         assert self.world is not None
         return observations(self.world, self.rows.state[: self.states])
 

@@ -1,4 +1,4 @@
-"""The loop that learns a model in a compiled world (`TabularWorld`): act, step, count, plan."""
+"""The loop that learns a model in a compiled world (`TabularWorld`): it acts, steps, counts and plans."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rasf.tabular.stretch import STATE, STEP, Rows, Stretch, advance, enter, slo
 class Watch(NamedTuple):
     """Parameters of the loop."""
 
-    numbers: Ints  # indices of the observation entries that define groups of similar states (`rasf.tabular.groups`)
-    sizes: Ints  # (n,) how many values each observation entry can have
-    unsure: Bools  # (K,) for each kind of step (distinct feature vector), whether its reward is uncertain
-    margin: float  # largest difference from the best score at which an action is explored
-    deviation: float  # largest error of the model's reward with which the loop continues
+    numbers: Ints  # indices of the observation entries that define groups of similar states, see `rasf.tabular.groups`
+    sizes: Ints  # (n,) number of possible values of each observation entry
+    unsure: Bools  # (K,) whether the reward is uncertain, for each kind of step (distinct feature vector)
+    margin: float  # actions whose scores differ by more than this from the best score are not explored
+    deviation: float  # largest error of the model's reward at which the loop continues
     most: int  # largest number of backups after a step
 
 
@@ -27,8 +27,8 @@ def run(world: WorldArrays, model: Model, rule: Rule, rows: Rows, watch: Watch, 
     """Learn until step `until` of the stretch or until the model's arrays are full.
 
     A stretch is a sequence of steps in one task. The loop also stops after a step whose reward is uncertain or differs
-    from the model's reward, and returns the kind of this step. Otherwise it returns -1. World and model must give the
-    kinds of steps the same numbers.
+    from the model's reward, and then returns the kind of this step (its distinct feature vector). Otherwise the loop
+    returns -1. World and model must use the same numbers for kinds.
     """
     row = -1
     for n in range(stretch.progress[STEP], until):
@@ -52,7 +52,7 @@ def run(world: WorldArrays, model: Model, rule: Rule, rows: Rows, watch: Watch, 
 
 @compiled(_nrt=False)
 def row_of(world: WorldArrays, model: Model, rule: Rule, rows: Rows, watch: Watch, state: int) -> int:
-    """Return the row of a state; a new state is added to the model, in the group of its observation."""
+    """Return the row of a state; if the state is new, add it to the model, in the group of its observation."""
     slot = slot_of(rows.keys, state)
     if rows.keys[slot] == -1:
         group = 0

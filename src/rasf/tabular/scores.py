@@ -1,20 +1,22 @@
 """Scores of a table's rows in a task, and the caches that make them cheap.
 
-A score is linear in an entry of the table (`rasf.tabular.table`): psi . w + (beta / 2) w' Sigma w = coef . entry, with
-coefficients that are computed once per w. Each row caches its scores and the best score of every action. After w has
-changed, the error of a cached score is at most `drift`,
+A row of the table (`rasf.tabular.table`) stands for a state, and an entry of the row holds psi and Sigma of policies. A
+score is linear in the entry: psi . w + (beta / 2) w' Sigma w = coef . entry. The coefficients coef (m,) are computed
+once per w. Each row caches its scores and the best score of every action. After w has changed, the error of a cached
+score is at most `drift`,
 
     |change of a score| <= |change of w|_1 (max |psi| + |beta| max |Sigma| max |w|_1),
 
-with maxima over the entries of the row, and over w so far in the task. So only entries whose cached scores are within
-`drift` of the best score are scored again. The result is exact: ties and near ties are always recomputed.
+where max |psi| and max |Sigma| are maxima over the row, and max |w|_1 is the maximum so far in the task. So only those
+entries are scored again whose cached scores are within `drift` of the best score. The result is exact, because entries
+that could tie are always scored again.
 
-GPI needs only the best action. So the best score of an action is recomputed only if it could be the best of the row.
-Updates of entries mark the cached scores that they may have changed, and the next visit of the row recomputes these.
+GPI needs only the best action, so the best score of an action is recomputed only if it could be the best of the row.
+An update of an entry marks the cached scores that may have changed, and the next visit of the row recomputes them.
 
-`best_action` breaks ties as `rasf.transfer.gpi` does. `greedy`, by which the learner acts, has the order of Algorithm
-1: first the policy, c in argmax_i max_a score_i, then its action, a in argmax_a score_c. Equally good paths to a goal
-do tie exactly, so results of SFQL depend on this order.
+`best_action` breaks ties as `rasf.transfer.gpi` does. The learner acts by `greedy`, which has the order of Algorithm 1:
+first the policy c in argmax_i max_a score_i(a), then the action a in argmax_a score_c(a). Equally good paths to a goal
+can have exactly equal scores, so the results of SFQL depend on this order.
 """
 
 from __future__ import annotations
@@ -43,14 +45,14 @@ from rasf.tabular.table import (
 from rasf.transfer import preferred
 
 # Entries of `now`, which describes how w has changed
-NOW_VERSION = 0  # counts changes of w
-TASK_VERSION = 1  # the version at the start of the task; cached scores with older versions are of an earlier task
+NOW_VERSION = 0  # number of changes of w
+TASK_VERSION = 1  # the version at the start of the task; scores with older versions belong to an earlier task
 PATH = 2  # length of the path of w within the task: the sum of |change of w|_1
 STEEPNESS = 3  # |beta| times the largest |w|_1 so far in the task
 SIZE = 4  # the largest |w|_1 so far in the task
 
-_LIGHT = 0.02  # with a larger drift, scoring all entries is faster than searching for those to recompute
-_ROUNDING = 1e-12  # added to the change of w, as a share of |w|_1, because scores are rounded
+_LIGHT = 0.02  # for a larger drift, scoring all entries of a row is faster than scoring only some
+_ROUNDING = 1e-12  # share of |w|_1 that is added to the change of w, because scores are rounded
 
 
 @compiled(_nrt=False, forceinline=True)
@@ -65,7 +67,7 @@ def drift(table: Table, row: int, now: Floats) -> float:
 
 @compiled(_nrt=False, forceinline=True)
 def ensure_fresh(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> None:
-    """Update the best action of a row to the current w and entries."""
+    """Update the cached best action of a row for the current w and the current entries."""
     if table.row[row, VERSION] == now[NOW_VERSION]:
         return
     margin = drift(table, row, now)
@@ -86,7 +88,7 @@ def ensure_fresh(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) 
 def score_all(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> None:
     """Score every entry of a row, and store the best score of every action.
 
-    The best scores are exact, unless the row has policies with initial noise: their scores are only bounded.
+    If the row has policies with initial noise, the best scores are only upper bounds. Otherwise they are exact.
     """
     base, version = table.row[row, BASE], np.int64(now[NOW_VERSION])
     table.bound[row, SCORED_AT], table.bound[row, SCORED_VERSION] = now[PATH], now[NOW_VERSION]
@@ -113,7 +115,8 @@ def score_all(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> 
 
 @compiled(_nrt=False, forceinline=True)
 def entry_score(table: Table, entry: int, coef: Floats, a: int) -> float:
-    """Return coef . entry for one action; four independent sums are faster than one."""
+    """Return the score coef . entry for action a."""
+    # four independent sums are faster than one
     d, m = len(table.features), len(table.numbers)
     mean = first = second = third = 0.0
     for k in range(d):
@@ -130,7 +133,7 @@ def entry_score(table: Table, entry: int, coef: Floats, a: int) -> float:
 
 @compiled(_nrt=False)
 def recompute_best(table: Table, rule: Rule, row: int, a: int, margin: float, coef: Floats, now: Floats) -> None:
-    """Make the best score of action a exact: score the entries that could be best; ties go to the lowest policy."""
+    """Make the best score of action a exact, by scoring all entries that could be best; the lowest policy wins ties."""
     if table.exact_version[row, a] == now[NOW_VERSION]:
         return
     base, slot = table.row[row, BASE], max(table.best_slot[row, a], 0)
@@ -195,7 +198,7 @@ def greedy(table: Table, row: int) -> tuple[int, int, int]:
 
 @compiled(_nrt=False, forceinline=True)
 def best_action(table: Table, row: int) -> int:
-    """Return argmax_b max_j of the scores of an up-to-date row; ties go to the lowest action as in `transfer.gpi`."""
+    """Return argmax_a max_i score_i(a) of an up-to-date row; ties go to the lowest action, as in `transfer.gpi`."""
     action = 0
     for a in range(1, len(table.actions)):
         if preferred(table.best[row, a], a, table.best[row, action], action):
@@ -205,7 +208,7 @@ def best_action(table: Table, row: int) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def greedy_of_slot(table: Table, rule: Rule, row: int, slot: int, coef: Floats) -> int:
-    """Return argmax_b of the scores of one policy under its own coefficients; ties go to the lowest action."""
+    """Return argmax_a of the scores of one slot's policy, given its coefficients; ties go to the lowest action."""
     action, best = 0, -np.inf
     for a in range(len(table.actions)):
         if slot >= 0:
@@ -219,14 +222,14 @@ def greedy_of_slot(table: Table, rule: Rule, row: int, slot: int, coef: Floats) 
 
 @compiled(_nrt=False)
 def from_noise(table: Table, rule: Rule, row: int, policy: int, coef: Floats) -> int:
-    """Turn a policy's noise at a row into an entry, without changing a score, and return the slot of the entry."""
+    """Turn a policy's noise at a row into an entry with the same scores, and return the slot of the entry."""
     base, last = table.row[row, NOISE_BASE], table.row[row, NOISE_BASE] + table.row[row, NOISE_COUNT] - 1
     where = base
     while table.noise_policy[where] != policy:
         where += 1
     table.noise_policy[where] = table.noise_policy[last]
     table.row[row, NOISE_COUNT] -= 1
-    fresh = append(table, row, np.int64(0))  # not the literal 0, for which numba would compile `append` again
+    fresh = append(table, row, np.int64(0))  # a literal 0 would make numba compile `append` again
     entry = table.row[row, BASE] + fresh
     table.first_policy[entry] = table.last_policy[entry] = policy
     fill_with_noise(table, rule, row, policy, entry)
@@ -241,9 +244,9 @@ def from_noise(table: Table, rule: Rule, row: int, policy: int, coef: Floats) ->
 
 @compiled(_nrt=False, forceinline=True)
 def own_slot(table: Table, rule: Rule, row: int, policy: int, slot: int, newest_policy: int, coef: Floats) -> int:
-    """Return the slot of an entry that belongs to `policy` alone.
+    """Return the slot of an entry that belongs only to `policy`.
 
-    If the entry at `slot` belongs to several policies, of which `policy` is the first, a copy is split off.
+    If several policies share the entry at `slot`, the first of them is `policy`, and a copy for it is split off.
     """
     if slot < 0:
         return from_noise(table, rule, row, policy, coef)
@@ -261,7 +264,7 @@ def own_slot(table: Table, rule: Rule, row: int, policy: int, slot: int, newest_
 
 @compiled(_nrt=False, forceinline=True)
 def update_cache(table: Table, row: int, slot: int, a: int, coef: Floats, now: Floats) -> None:
-    """Update the cached scores of a row after one action of one entry has changed."""
+    """Update the cached scores of a row after the numbers of one action in one entry have changed."""
     entry = table.row[row, BASE] + slot
     score = entry_score(table, entry, coef, a)
     table.score[entry, a] = score

@@ -1,6 +1,6 @@
 """Settings of the agents that learn tables.
 
-Class constants are not settings for users; research code changes them in a subclass.
+Class variables are not settings for users; research code changes class variables in a subclass.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rasf import checks
 
 @dataclass(frozen=True)
 class TableSettings:
-    """Settings of "sfql" and "rasfql", (Ra)SFQL on tables. The defaults are the paper's, except that of `learn_w`.
+    """Settings of "sfql" and "rasfql", which learn tables. The defaults are the paper's, except for `learn_w`.
 
     Attributes:
         gamma: Discount, above 0 and up to 1. Default: 0.95.
@@ -21,8 +21,8 @@ class TableSettings:
         alpha: Learning rate of psi, the mean of the feature return. Default: 0.5.
         alpha_sigma: Learning rate of Sigma, the covariance of the feature return. Default: 0.1.
         alpha_w: Learning rate of the weights, if they are learned. Default: 0.5.
-        learn_w: Whether the weights of a task are learned from its rewards instead of given. Default: False.
-        covariance: Whether Sigma is also learned for policies trained for the neutral risk, so that they can act at
+        learn_w: Whether the weights of a task are learned from rewards instead of given. Default: False.
+        covariance: Whether policies that are trained for the neutral risk also learn Sigma, so that they can act at
             any risk. Default: True; False for "sfql".
     """
 
@@ -54,13 +54,13 @@ class ModelSettings:
     Attributes:
         gamma: Discount, between 0 and 1. Default: 0.95.
         epsilon: Probability of exploring. Default: 0.03.
-        margin: Largest difference from the best score at which an action is explored, in units of the largest known
-            absolute reward. A large value explores all actions. Default: 0.1.
+        margin: Actions are explored if their scores differ from the best score by at most `margin` times the largest
+            known absolute reward. A large value explores all actions. Default: 0.1.
         optimism: Value of an untried action, in units of the largest known absolute reward. A higher value explores
-            more. In these units no return exceeds 1 / (1 - gamma). Default: 0.3.
+            more. In these units, no return exceeds 1 / (1 - gamma). Default: 0.3.
         prior: Largest number of virtual tries that are added to the tries of an action in a state. Virtual tries fail
-            at the rate of similar states. With 0, each state is estimated from its own tries alone. Default: 20.
-        learn_w: Whether the weights of a task are learned from its rewards instead of given. Default: False.
+            at the rate of similar states. With 0, only the tries in a state itself count. Default: 20.
+        learn_w: Whether the weights of a task are learned from rewards instead of given. Default: False.
     """
 
     gamma: float = 0.95

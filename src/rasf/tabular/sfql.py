@@ -1,15 +1,16 @@
-"""(Ra)SFQL, Algorithm 1 of the paper: successor features and their covariance, learned online, transferred by GPI.
+"""SFQL and RaSFQL (Algorithm 1 of the paper): psi and Sigma are learned online on tables, and transferred by GPI.
 
-A step in task t, from state s to s', has the order of the paper; choices that the paper leaves open are made here:
+A step in task t, from state s to s', has the order of the paper:
 
     c, a    selected policy and action by GPI over all policies at s under the old w_t, epsilon-greedy
-    w_t     += alpha_w (r - phi . w_t) phi          (or w_t is given)
+    w_t     += alpha_w (r - phi . w_t) phi          (unless w_t is given)
     a'      argmax_b max_j score_j(s', b) under the new w_t
-    psi, Sigma of the current policy at (s, a), bootstrapped with a'
-    psi, Sigma of policy c != t at (s, a), bootstrapped with its own greedy action under its frozen w_c
+    policy t         update psi and Sigma at (s, a), bootstrapped with a'
+    policy c != t    update psi and Sigma at (s, a), bootstrapped with its own greedy action under its frozen w_c
 
 Updates bootstrap at truncation (step limit, change of task), but not at termination. SFQL is the case beta = 0.
 `run_task` and `follow_path` learn from a stretch, a sequence of steps in a compiled world (`rasf.tabular.stretch`).
+Shapes: d features, A actions, m = d + the number of learned entries of Sigma.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Memory(NamedTuple):
     rule: Rule
     table: Table
     rows: Rows
-    w: Floats  # (K, d) weights of every policy; those of the current task t may be learned
+    w: Floats  # (K, d) weights of every policy; the weights of the current task t may be learned
     coef: Floats  # (K, m) coefficients of every policy's scores, fixed after the policy's task
     now: Floats  # (5,) how w_t has changed; `scores` names the entries
     after: Floats  # (m,) work space
@@ -60,7 +61,7 @@ def new_memory(rule: Rule, n_features: int, n_actions: int, max_policies: int) -
 
 
 def with_room(memory: Memory, t: int) -> Memory:
-    """Return the memory with enough room for the next step of task t; arrays grow seldom, by large factors."""
+    """Return the memory with enough room for the next step of task t; full arrays grow by large factors."""
     if has_room(memory, t):
         return memory
     table, rows = reserve(memory.table, 64, 16 * (t + 2), 64 * (t + 1)), memory.rows
@@ -110,7 +111,7 @@ def learn(
         action: the action taken.
         chosen: the result of `choose` at the row.
         phi: features (d,) of the step.
-        reward: reward of the step; used if weights are learned.
+        reward: reward of the step, which is used only if weights are learned.
         next_row: row of the next state, -1 at termination.
     """
     if memory.rule.alpha_w > 0.0:
@@ -166,17 +167,17 @@ def learn_weights(memory: Memory, t: int, phi: Floats, reward: float) -> None:
 
 @compiled(_nrt=False, forceinline=True)
 def row_of(memory: Memory, t: int, state: int) -> int:
-    """Return the row of a state; a new state is added."""
+    """Return the row of a state; add a row if the state is new."""
     rows = memory.rows
     slot = slot_of(rows.keys, state)
     if rows.keys[slot] == -1:
         enter(rows, slot, state, add_row(memory.table, memory.rule, t))
-    return int(np.int64(rows.values[slot]))  # rows are int64 everywhere, else numba compiles all functions twice
+    return int(np.int64(rows.values[slot]))  # with several integer types, numba would compile all functions twice
 
 
 @compiled(_nrt=False, forceinline=True)
 def row_after(memory: Memory, t: int, row: int, action: int, state: int) -> int:
-    """Return the row of the next state, -1 at termination; the row that followed last time is tried first."""
+    """Return the row of the next state, -1 at termination; the last known successor of the action is tried first."""
     if state < 0:
         return -1
     rows = memory.rows
@@ -189,7 +190,7 @@ def row_after(memory: Memory, t: int, row: int, action: int, state: int) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def has_room(memory: Memory, t: int) -> bool:
-    """Return whether all arrays have room for one more step."""
+    """Return whether all arrays have room for another step."""
     table = memory.table
     return (
         table.used[0] + 2 <= len(memory.rows.successor)

@@ -1,7 +1,8 @@
-"""Data that learners share in a compiled world: the rows of its states, and the steps of a stretch.
+"""Data structures of learning in a compiled world: the rows of states, and the steps of a stretch.
 
 A compiled world is a `TabularWorld`, whose steps run inside compiled loops. A stretch is a sequence of steps in one
-task, of one or several episodes. A row is the number of a state in the learner's arrays.
+task, in one or several episodes. A row is the number of a state in the learner's arrays. A kind of step is a distinct
+feature vector. Shapes: R rows, A actions, H slots of a hash map, K kinds, d features.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Rows(NamedTuple):
     keys: Ints  # (H,) the state in each slot, or -1
     values: Ints  # (H,) int32, the row of the state in each slot
     state: Ints  # (R,) the state of each row
-    successor: Ints  # (R, A) int32, the next row when the action was last taken there, or -1
+    successor: Ints  # (R, A) int32, the next row when the action was last taken in the row, or -1
 
 
 def new_rows(n_rows: int, n_actions: int) -> Rows:
@@ -44,14 +45,14 @@ def enlarged(rows: Rows, n_rows: int, used: int) -> Rows:
 
 @compiled(_nrt=False)
 def enter_all(rows: Rows, states: Ints) -> None:
-    """Enter states as rows 0, 1, .."""
+    """Add states to the map as rows 0, 1, 2 and so on."""
     for row in range(len(states)):
         enter(rows, slot_of(rows.keys, states[row]), states[row], row)
 
 
 @compiled(_nrt=False, forceinline=True)
 def enter(rows: Rows, slot: int, state: int, row: int) -> None:
-    """Enter a state and its row at the slot that `slot_of` returned for the state."""
+    """Add a state and its row at the slot that `slot_of` returned for the state."""
     rows.keys[slot], rows.values[slot], rows.state[row] = state, row, state
     for a in range(rows.successor.shape[1]):
         rows.successor[row, a] = -1
@@ -59,7 +60,7 @@ def enter(rows: Rows, slot: int, state: int, row: int) -> None:
 
 @compiled(_nrt=False, forceinline=True)
 def slot_of(keys: Ints, state: int) -> int:
-    """Return the slot of a state in the map, or the free slot where it belongs."""
+    """Return the slot of a state in the map, or the free slot for this state if the map does not contain it."""
     mask = len(keys) - 1
     slot = np.int64((np.uint64(state) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & mask
     while keys[slot] != state and keys[slot] != -1:
@@ -71,17 +72,17 @@ STEP, STATE, TAKEN, EPISODES = range(4)  # entries of `Stretch.progress`
 
 
 class Stretch(NamedTuple):
-    """Steps of a task in a compiled world; a learner's loop continues until all are done or an array is full."""
+    """Steps of a task in a compiled world; a learner's loop runs until all steps are done or an array is full."""
 
     kinds: Floats  # (K, d) features of each kind of step
     rewards: Floats  # (K,) reward of each kind of step in the task
-    step_limit: int
-    epsilon: float
-    draws: Floats  # (steps, 3) uniform numbers that select whether to explore, the exploring action, and the transition
-    path: Ints  # (steps, 4) output: state, action, kind, next state or -1 at termination
-    progress: Ints  # (4,) steps so far, current state, steps of the episode, finished episodes
+    step_limit: int  # steps after which an episode is truncated
+    epsilon: float  # probability of exploring
+    draws: Floats  # (steps, 3) uniform numbers that decide on exploring, the exploring action, and the transition
+    path: Ints  # (steps, 4) output of each step: state, action, kind, next state or -1 at termination
+    progress: Ints  # (4,) steps so far, current state, steps in the current episode, finished episodes
     total: Floats  # (1,) sum of the rewards
-    counts: Ints  # (K,) steps of each kind
+    counts: Ints  # (K,) number of steps of each kind
 
 
 class TaskOutcome(NamedTuple):
@@ -102,7 +103,7 @@ def new_stretch(world: TabularWorld, w: Floats, epsilon: float, draws: Floats) -
 
 
 def outcome(world: TabularWorld, stretch: Stretch) -> TaskOutcome:
-    """Return the totals of a stretch."""
+    """Return the total reward, failures and episodes of a stretch."""
     failures = 0 if world.failure is None else int(stretch.counts[world.failure])
     return TaskOutcome(float(stretch.total[0]), failures, int(stretch.progress[EPISODES]))
 
@@ -127,14 +128,20 @@ def advance(world: WorldArrays, stretch: Stretch, action: int) -> tuple[int, int
 
 
 def check_world(world: TabularWorld, n_features: int, n_actions: int, known: TabularWorld | None) -> None:
-    """Raise ValueError if the sizes of world and learner differ, or the world is not `known`, the learner's world.
+    """Raise ValueError if the sizes of world and learner differ, or the learner already has a world other than `world`.
 
-    Wrong sizes must be refused here, because compiled code does not check the bounds of arrays.
+    Compiled code does not check the bounds of arrays, so wrong sizes would corrupt memory.
+
+    Args:
+        world: the world to check.
+        n_features: number of features of the learner.
+        n_actions: number of actions of the learner.
+        known: the world of the learner, or None.
     """
     if (world.n_features, world.n_actions) != (n_features, n_actions):
         raise ValueError(
-            f"the world has {world.n_features} features and {world.n_actions} actions, "
-            f"the learner {n_features} and {n_actions}"
+            f"the world must have the learner's {n_features} features and {n_actions} actions, "
+            f"got {world.n_features} and {world.n_actions}"
         )
     checks.whole("step_limit", world.step_limit)
     if known is not None and known != world:

@@ -1,17 +1,17 @@
 """Successor-feature tables of many policies, whose memory and run time hardly depend on the number of policies.
 
-For every visited state (a row), policy and action, the table holds psi (d numbers) and the learned part of Sigma:
-nothing, the diagonal (d), or the upper triangle (d (d + 1) / 2) of the symmetric matrix. A policy starts as a copy of
-the policy before it, and most rows of most policies are never updated again. So a row has one *entry* for each range of
-consecutive policies with the same numbers:
+For every visited state (a row), policy and action, the table holds m numbers: psi (d numbers) and the learned part of
+Sigma, which is nothing, the diagonal (d numbers), or the upper triangle (d (d + 1) / 2 numbers). A policy starts as a
+copy of the previous policy, and most rows of most policies are never updated again. So a row has one *entry* for each
+range of consecutive policies with the same numbers:
 
     entry k of a row belongs to the policies first_policy[k], .., last_policy[k]
 
-An update of one policy splits its range; the other policies keep the old numbers, as they would in separate tables.
-New policies join the last range without cost. The initial psi is small random noise. Unless all policies share this
-noise, each policy that exists when a state is first visited has its own noise there, a function of the seed, row and
-policy. The noise is recomputed when needed, and becomes an entry when the policy is updated. The *slot* of a policy in
-a row is the index of its entry among the row's entries, or -1 - policy while the policy still has its noise.
+An update of one policy splits its range, and the other policies keep the old numbers. A new policy joins the last
+range without cost. The initial psi is small random noise. Unless `shared_noise` is set, every policy that exists when a
+state is first visited has its own noise in this row, a function of the seed, row and policy. The noise is recomputed
+when needed, and becomes an entry when the policy is updated. The *slot* of a policy in a row is the index of the
+policy's entry among the row's entries, or -1 - policy while the policy has its noise.
 
 Scores and their caches are in `rasf.tabular.scores`.
 
@@ -19,11 +19,12 @@ The arrays form three pools with spare room: rows, entries and noise. `used` cou
 `reserve` enlarges the pools.
 
 The compiled functions work in place. They are compiled without reference counting (`_nrt=False`), because every call
-would otherwise update the reference count of every array of the table. Such functions cannot allocate arrays, so they
-copy by loops. Functions that every step calls are inlined (`forceinline`), because a call would otherwise pass about a
-hundred numbers, the shapes and strides of the table's arrays. Reference counts or such calls would dominate the run
-time. Numbers are stored as float32, those of one action together, to reduce memory traffic; arithmetic is float64.
-Allocation is slow too, since the system clears new memory, so blocks that a row has outgrown are used again.
+would otherwise update the reference count of every array of the table. Functions without reference counting cannot
+allocate arrays, so they copy by loops. Functions that every step calls are inlined (`forceinline`), because a call
+would otherwise pass about a hundred numbers, the shapes and strides of the table's arrays. Without these two measures,
+reference counts and calls would dominate the run time. To reduce memory traffic, the numbers are stored as float32,
+with the numbers of one action next to each other. Arithmetic is float64. Allocating memory is slow because the system
+clears new memory, so a block that has become too small for its row is used again for another row.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ import numpy as np
 from rasf.arrays import Floats, Ints, Whole
 from rasf.compiled import compiled
 
-ANY_LATER = 2**15 - 1  # as last_policy: the range also holds all policies that are added later
-_FIRST_CAPACITY = 2
-_UNROLLED = (5, 4)  # features and actions of the paper's four rooms: loops over them are unrolled, a fifth faster
+ANY_LATER = 2**15 - 1  # value of last_policy if the range also contains all policies that are added later
+_FIRST_CAPACITY = 2  # entries in the first block of a row
+_UNROLLED = (5, 4)  # numbers of features and actions of the paper's four rooms; unrolled loops are a fifth faster
 
 
 class SigmaForm(IntEnum):
-    """Which entries of Sigma are learned; files contain the name in lower case."""
+    """The entries of Sigma that are learned; files contain the name in lower case."""
 
     NONE = 0
     DIAGONAL = 1
@@ -57,29 +58,29 @@ class SigmaForm(IntEnum):
         return self.name.lower()
 
 
-# Columns of `Table.row`; eight numbers are one cache line. `scores` counts the versions of the weights w.
-BASE = 0  # where the row's block of entries begins
-COUNT = 1  # entries in use
-CAPACITY = 2  # entries the block can hold
+# Columns of `Table.row`; eight numbers fill one cache line. `scores` numbers the versions of the weights w.
+BASE = 0  # first entry of the row's block of entries
+COUNT = 1  # number of entries in use
+CAPACITY = 2  # number of entries that fit in the block
 NEWEST = 3  # offset, within the block, of the entry of the newest policies
 OWN_NOISE = 4  # policies below this number have their own initial noise
-NOISE_BASE = 5  # where the list of policies that still have their noise begins
+NOISE_BASE = 5  # start of the list of policies that still have their noise, in `Table.noise_policy`
 NOISE_COUNT = 6  # length of this list
 VERSION = 7  # version of w for which the row's best action is known; -1 if it must be recomputed
 
 # Columns of `Table.bound`
-SCORED_AT = 0  # length of the path of w (`scores.PATH`) when all scores of the row were computed
-SCORED_VERSION = 1  # version of w at that time, because a tiny change of w may leave the rounded length unchanged
-LARGEST_PSI = 2  # upper bound of the absolute numbers of psi in the row
-LARGEST_SIGMA = 3  # upper bound of the absolute numbers of Sigma in the row
+SCORED_AT = 0  # length of the path of w (`scores.PATH`) when all scores of the row were last computed
+SCORED_VERSION = 1  # version of w at that time; a tiny change of w may not change the rounded length
+LARGEST_PSI = 2  # upper bound of |psi| in the row
+LARGEST_SIGMA = 3  # upper bound of |Sigma| in the row
 
 
 class Table(NamedTuple):
-    """R rows, E entries, A actions, N pairs of a row and a policy with initial noise; m = d + learned Sigma entries."""
+    """R rows, E entries, A actions, m numbers of an entry and action; N pairs of a row and a policy with noise."""
 
-    row: Ints  # (R, 8) the columns above
-    bound: Floats  # (R, 4) the columns above
-    best: Floats  # (R, A) largest score over the policies at its computation, or an upper bound of it if not exact
+    row: Ints  # (R, 8) the columns BASE .. VERSION
+    bound: Floats  # (R, 4) the columns SCORED_AT .. LARGEST_SIGMA
+    best: Floats  # (R, A) largest score over the policies when it was computed, or an upper bound if not exact
     best_slot: Ints  # (R, A) offset of the entry with this score; -1 - policy for noise
     best_policy: Ints  # (R, A) lowest policy with this score
     exact_version: Ints  # (R, A) version of w for which best, best_slot, best_policy are exact, or -1
@@ -87,17 +88,17 @@ class Table(NamedTuple):
     noise_best_policy: Ints  # (R, A) lowest policy with this score, or -1
     noise_scored_at: Floats  # (R, A) length of the path of w when noise_best was computed
     noise_version: Ints  # (R, A) version of w when noise_best was computed
-    first_policy: Ints  # (E,)
-    last_policy: Ints  # (E,) ANY_LATER for the newest range
-    next_free: Ints  # (E,) at the first entry of a free block: the next free block of its size, or -1
+    first_policy: Ints  # (E,) first policy of the entry's range
+    last_policy: Ints  # (E,) last policy of the entry's range, ANY_LATER for the newest range
+    next_free: Ints  # (E,) the next free block of the same size, or -1; used at the first entry of a free block
     value: Floats  # (E, A, m) float32, psi and the learned entries of Sigma
-    score: Floats  # (E, A)
-    noise_policy: Ints  # (N,)
-    used: Ints  # (3,) rows, entries, noise policies in use
-    free: Ints  # (16,) the first free block of 2^k entries, or -1
-    features: Sized  # of length d; its content is not used, see `_length`
-    actions: Sized  # of length A, likewise
-    numbers: Sized  # of length m, likewise
+    score: Floats  # (E, A) cached scores
+    noise_policy: Ints  # (N,) policies with noise, listed by row
+    used: Ints  # (3,) numbers of rows, entries and noise policies in use
+    free: Ints  # (16,) for k = 0 .. 15, the first free block of 2^k entries, or -1
+    features: Sized  # an object of length d; only its length is used, see `_length`
+    actions: Sized  # an object of length A
+    numbers: Sized  # an object of length m
 
 
 class Rule(NamedTuple):
@@ -144,21 +145,22 @@ def new_table(n_features: int, n_actions: int, sigma: int) -> Table:
 
 
 def _length(n: int, known: bool) -> Sized:
-    """Return an object of length n: for a tuple, the compiler knows the length and unrolls loops over it."""
+    """Return an object of length n: a tuple if `known`, so that the compiler can unroll loops over its length."""
     return (0,) * n if known else np.zeros(n)
 
 
-_POOLS = [0] * 10 + [1] * 5 + [2]  # for each array but the last five, the entry of `used` that counts its rows
+# for each array except the last five fields, the entry of `used` that counts the rows of the array
+_POOLS = [0] * 10 + [1] * 5 + [2]
 
 
 def used_part(table: Table) -> Table:
-    """Return the table without unused room; arrays are views."""
+    """Return the table without unused room; the arrays are views."""
     names = zip(table._fields[: len(_POOLS)], _POOLS, strict=True)
     return table._replace(**{name: getattr(table, name)[: table.used[pool]] for name, pool in names})
 
 
 def reserve(table: Table, rows: int, entries: int, noise: int) -> Table:
-    """Return the table with room for this many more rows, entries and noise policies; unchanged if it has the room."""
+    """Return the table with room for additional rows, entries and noise policies; arrays that are large enough stay."""
     wanted = table.used + np.array([rows, entries, noise])
     have = (len(table.row), len(table.first_policy), len(table.noise_policy))
     if all(need <= held for need, held in zip(wanted, have, strict=True)):
@@ -167,7 +169,7 @@ def reserve(table: Table, rows: int, entries: int, noise: int) -> Table:
     for name, pool in zip(table._fields[: len(_POOLS)], _POOLS, strict=True):
         if wanted[pool] > have[pool]:
             array = getattr(table, name)
-            # growing is expensive as it copies, and untouched memory is free: grow by a large factor
+            # grow by a large factor: growing copies the array, but untouched memory costs nothing
             larger[name] = np.empty((max(4 * have[pool], int(wanted[pool])), *array.shape[1:]), array.dtype)
             larger[name][: table.used[pool]] = array[: table.used[pool]]
     return table._replace(**larger)
@@ -175,7 +177,7 @@ def reserve(table: Table, rows: int, entries: int, noise: int) -> Table:
 
 @compiled(_nrt=False, forceinline=True)
 def initial_noise(seed: int, row: int, policy: Whole, k: int) -> float:
-    """Return a number in [-1, 1), exact in float32, as a hash of the arguments (splitmix64 finaliser)."""
+    """Return a number in [-1, 1), exact in float32, that is a hash of the arguments (splitmix64 finaliser)."""
     z = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(row) * np.uint64(0xBF58476D1CE4E5B9)
     z += np.uint64(policy) * np.uint64(0x94D049BB133111EB) + np.uint64(k + 1) * np.uint64(0xD6E8FEB86659FD93)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -186,13 +188,13 @@ def initial_noise(seed: int, row: int, policy: Whole, k: int) -> float:
 
 @compiled(_nrt=False, forceinline=True)
 def drawn_psi(seed: int, scale: float, row: int, policy: Whole, A: int, a: int, i: int) -> float:
-    """Return feature i of the initial psi of a policy for action a of A, rounded as in the table."""
+    """Return number i of the initial psi of a policy for action a of A actions, rounded to float32."""
     return np.float64(np.float32(scale * initial_noise(seed, row, policy, i * A + a)))
 
 
 @compiled(_nrt=False)
 def set_coefficients(w: Floats, rule: Rule, coef: Floats) -> None:
-    """Write coef (m,), for which coef . entry is the score under w (d,): w itself, then the coefficients of Sigma."""
+    """Write the coefficients coef (m,) of scores under w (d,): first w, then the coefficients of Sigma's entries."""
     d = len(w)
     for i in range(d):
         coef[i] = w[i]
@@ -245,7 +247,7 @@ def fill_with_noise(table: Table, rule: Rule, row: int, policy: int, entry: int)
 
 @compiled(_nrt=False)
 def take_block(table: Table, capacity: Whole) -> int:
-    """Return the first entry of a free block with `capacity` entries, a power of 2; released blocks are used first."""
+    """Return the first entry of a block with `capacity` entries, a power of 2; free blocks are used before new ones."""
     size = size_class(capacity)
     block = table.free[size]
     if block >= 0:
@@ -294,7 +296,7 @@ def append(table: Table, row: int, source: Whole) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def find_policy(table: Table, row: int, policy: int) -> int:
-    """Return the slot of a policy in a row: the offset of its entry, or -1 - policy while it has its initial noise."""
+    """Return a policy's slot in a row: the offset of its entry, or -1 - policy if the policy has initial noise."""
     base = table.row[row, BASE]
     for k in range(table.row[row, COUNT]):
         if table.first_policy[base + k] <= policy <= table.last_policy[base + k]:
@@ -319,7 +321,7 @@ def read(table: Table, rule: Rule, row: int, slot: int, a: int, out: Floats) -> 
 
 @compiled(_nrt=False, forceinline=True)
 def newest_slot(table: Table, row: int, policy: int) -> int:
-    """Return the offset of the newest policy's own entry, which is split off first if other policies share it."""
+    """Return the offset of the newest policy's own entry, which is split off if the policy shares an entry."""
     newest = table.row[row, NEWEST]
     if table.first_policy[table.row[row, BASE] + newest] == policy:
         return newest
@@ -337,7 +339,7 @@ def learn_entry(
 ) -> None:
     """Update psi += alpha delta and Sigma += alpha_sigma (delta delta^T + gamma^2 Sigma' - Sigma).
 
-    Here delta = phi + gamma psi' - psi, with psi before the update; psi' and Sigma' are those of the next state.
+    Here delta = phi + gamma psi' - psi, with psi before the update; psi' and Sigma' belong to the next state.
 
     Args:
         table: the table.

@@ -1,9 +1,9 @@
-"""The belief about a task's weights while they are learned from rewards, r = phi . w.
+"""The belief about the weights w of a task, learned from rewards r = phi . w.
 
-The belief is a normal distribution. A task begins with the mean and covariance of the weights of earlier tasks. Every
-reward updates the belief by linear regression with nearly no noise. A reward that depends on uncertain weights is
-estimated optimistically, by default one standard deviation above its mean, so that the agent explores it. Weights that
-were equal in all earlier tasks, such as the cost of a failure, have a narrow distribution and need little exploration.
+The belief is a normal distribution. At the start of a task, its mean and covariance are those of the weights of earlier
+tasks. Every reward updates the belief by Bayesian linear regression with nearly no noise. To make the agent explore, a
+reward that depends on uncertain weights is estimated `curiosity` standard deviations above its mean. A weight that was
+equal in all earlier tasks, such as the cost of a failure, has a narrow distribution and needs little exploration.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class WeightBelief:
 
     @property
     def scale(self) -> float:
-        """The largest absolute weight known, 1 if there is none."""
+        """The largest absolute weight known, 1 if all known weights are 0."""
         return float(max((np.abs(w).max() for w in (*self._before, self.mean) if np.any(w)), default=1.0))
 
     def begin_task(self) -> None:
-        """Add the weights of the last task to the earlier ones, and reset the belief to their mean and covariance."""
+        """Store the weights of the last task, and set the belief to the mean and covariance of all stored weights."""
         if self._begun:
             self._before.append(self.mean)
         self._begun = True
@@ -46,7 +46,7 @@ class WeightBelief:
             return
         seen = np.array(self._before)
         self.mean = seen.mean(axis=0)
-        # wider after few tasks: a weight that was equal in all of them may still change
+        # after few tasks the covariance is widened: a weight that was equal in these tasks may still change
         self.covariance = np.atleast_2d(np.cov(seen.T, ddof=0)) + (self.scale / n) ** 2 * np.eye(d)
 
     def observe(self, phi: Floats, reward: float) -> None:
@@ -57,10 +57,10 @@ class WeightBelief:
         self.covariance = self.covariance - np.outer(along, along) / spread
 
     def errors(self, phi: Floats) -> Floats:
-        """Return the standard deviations (..) of the rewards of features (.., d)."""
+        """Return the standard deviation (..) of the reward of each feature vector in phi (.., d)."""
         variance = np.einsum("...i,ij,...j->...", phi, self.covariance, phi)
         return np.sqrt(np.maximum(variance, 0.0))
 
     def rewards(self, phi: Floats) -> Floats:
-        """Return optimistic rewards (..) of features (.., d)."""
+        """Return the optimistic reward (..) of each feature vector in phi (.., d)."""
         return np.asarray(phi @ self.mean + self.curiosity * self.errors(phi))

@@ -1,9 +1,9 @@
-"""The reacher's arm over its targets and risky circles, and GPI's objective over tip positions.
+"""The reacher's arm over its targets and risky circles, and GPI's objective (its largest score) at tip positions.
 
 The page's script moves the arm, so the names of its parts are fixed: `line.link1` from shoulder to elbow, `line.link2`
-from elbow to tip, `circle.tip`, `circle.elbow`, and `polyline.trail`. Coordinates are in units of the viewBox, as
-`to_view` returns them. y points up in the world and down in the picture. Targets are numbered as in the environment,
-from 0.
+from elbow to tip, `circle.tip`, `circle.elbow`, and `polyline.trail`. Coordinates are in units of the viewBox, the
+outputs of `to_view`. y points up in the world and down in the picture. Targets are numbered from 0, as in the
+environment.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _MARGIN, _LEFT, _INNER = 8.0, 12.0, 416.0
 
 
 def to_view(arm: Arm, xy: npt.ArrayLike) -> Floats:
-    """Convert positions (.., 2) in metres to units of the viewBox."""
+    """Return positions (.., 2), given in metres, in units of the viewBox."""
     scale, height = _fit(arm)
     return np.asarray(xy, np.float64) * (scale, -scale) + (WIDTH / 2, height / 2)
 
 
 def from_view(arm: Arm, xy: npt.ArrayLike) -> Floats:
-    """Convert positions (.., 2) in units of the viewBox, such as a click, to metres."""
+    """Return positions (.., 2), given in units of the viewBox, in metres."""
     scale, height = _fit(arm)
     return (np.asarray(xy, np.float64) - (WIDTH / 2, height / 2)) / (scale, -scale)
 
 
 def _fit(arm: Arm) -> tuple[float, float]:
-    """Return viewBox units per metre, and the picture's height, so that circles and the stretched arm fit."""
+    """Return the viewBox units per metre and the picture's height for which circles and the stretched arm fit."""
     risky = np.isin(np.arange(len(arm.targets)), arm.risky)[:, None]
     far = np.abs(arm.targets) + np.where(risky, arm.radius, 0.02)
     wide, high = np.maximum(far.max(axis=0, initial=0.0), sum(arm.links) + 0.01)
@@ -70,10 +70,10 @@ def draw_arm(
     Args:
         arm: Geometry and targets.
         field: The objective, drawn as heat; None for no objective.
-        rollout: Elbows and tips (T, 2) in metres, failures (T,). Default: none; the arm is then stretched.
+        rollout: Elbows (T, 2) and tips (T, 2) in metres, and failures (T,), at T steps. Default: a stretched arm.
         step: The step of the rollout. Default: 0.
         target: The target with the largest weight, which is marked. Default: none.
-        selected: A position in metres to frame. Default: none.
+        selected: A position in metres, drawn with a frame. Default: none.
         id_prefix: Start of all ids in the picture. Default: "arm".
 
     Returns:
@@ -129,8 +129,8 @@ class _Heat:
         return None if ends is None else cls(field, *ends)
 
     def squares(self, arm: Arm) -> str:
-        """Draw a square for each tip position; all squares of one colour are one path."""
-        side = self.field.cell * _fit(arm)[0] * 1.02  # overlapping, so that no gaps show
+        """Draw a square for each tip position. All squares of one colour are one path."""
+        side = self.field.cell * _fit(arm)[0] * 1.02  # squares overlap, so that no gaps are visible
         squares = [""] * palette.HEAT
         for (x, y), value in zip(to_view(arm, self.field.tips), self.field.value, strict=True):
             if np.isfinite(value):

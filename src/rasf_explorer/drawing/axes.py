@@ -41,7 +41,7 @@ def round_ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def finite_range(values: npt.ArrayLike) -> tuple[float, float] | None:
-    """Return the smallest and the largest finite value, or None if there is none."""
+    """Return the smallest and the largest finite value, or None without finite values."""
     every = np.asarray(values, np.float64)
     every = every[np.isfinite(every)]
     return (float(every.min()), float(every.max())) if every.size else None
@@ -63,7 +63,7 @@ class Scale:
 
 
 def tick_words(ticks: Sequence[float]) -> list[str]:
-    """Format ticks; all have as many decimals as the distance between two ticks needs."""
+    """Return ticks as text. All ticks have as many decimals as the distance between two ticks needs."""
     step = abs(ticks[1] - ticks[0])
     largest = max(abs(ticks[0]), abs(ticks[-1]))
     if largest >= 1e6 or largest < 1e-4:
@@ -99,10 +99,10 @@ def y_axis(scale: Scale, x: float, right: float, label: str, said: Callable[[flo
 
     Args:
         scale: The map from values to y coordinates.
-        x: Left end of the grid lines; the numbers are to the left of it.
+        x: Left end of the grid lines. The numbers are left of this end.
         right: Right end of the grid lines.
         label: Label above the axis.
-        said: Formats a tick. Default: as `tick_words`.
+        said: A function that returns a tick as text. Default: the texts of `tick_words`.
 
     Returns:
         Markup.
@@ -118,6 +118,6 @@ def y_axis(scale: Scale, x: float, right: float, label: str, said: Callable[[flo
 
 
 def empty_chart(width: float, note: str, title: str, id_prefix: str) -> str:
-    """Draw a chart without data; the note says why there are none."""
+    """Draw a chart without data. The note says why there is no data."""
     body = text(note, width / 2, 60, class_="soft", text_anchor="middle")
     return picture(width, 110, body, kind="chart", title=title, description=note, id_prefix=id_prefix)

@@ -1,7 +1,7 @@
 """The chart of mean return against failures, with a point for each level of the dial (`rasf_explorer.scenes.scene`).
 
-Points are joined in the order of the levels. The end points are labelled "averse" and "seeking", the neutral level is a
-square, and the current level has a ring and the label "here". Thin bars are 95 % intervals.
+Lines join the points in the order of the levels. The end points have the labels "averse" and "seeking". The neutral
+level is a square. The current level has a ring and the label "here". Thin bars are 95 % intervals.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rasf_explorer.drawing.axes import SIZE, Scale, empty_chart, finite_range, r
 from rasf_explorer.drawing.svg import edged, element, picture, points, shown, text, text_width, tooltip
 from rasf_explorer.scenes.frontier import Frontier, Point
 
-_INSET = 12.0  # room left of 0 failures, for the ring of a point there
+_INSET = 12.0  # room left of 0 failures, for the ring around a point at 0
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 400.0, 50.0, 380.0, 40.0, 250.0
 _NARROW, _PAD = 1e-3, 0.05  # a range of failures narrower than _NARROW is widened by _PAD on each side
 _ASCENT, _HIGH = 0.8 * SIZE, 1.05 * SIZE  # of a line of text: height above the baseline, full height
@@ -41,7 +41,7 @@ def draw_frontier(
         here: The point of the current level; None if it is not known.
         parameter: Name of the dial's parameter.
         neutral: The neutral level. Default: 0.
-        share: Whether failures are a rate, shown in per cent. Default: False.
+        share: Whether failures are a rate, which is shown in per cent. Default: False.
         failure: The word for a failure. Default: "failure".
         id_prefix: Start of all ids in the picture. Default: "frontier".
 
@@ -62,7 +62,7 @@ def draw_frontier(
         return empty_chart(_WIDTH, "no points yet", title, id_prefix)
 
     unit = 100.0 if share else 1.0
-    least, most = max(failures[0], 0.0), failures[1]  # an interval may reach below 0, unlike a number of failures
+    least, most = max(failures[0], 0.0), failures[1]  # an interval may reach below 0, a number of failures may not
     if most - least < _NARROW * unit:
         least, most = max(least - _PAD * unit, 0.0), most + _PAD * unit
     x = Scale(round_ticks(least, most), _LEFT + _INSET, _RIGHT)
@@ -98,7 +98,7 @@ def _finite(point: Point) -> bool:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """A point on its scales."""
+    """A point of the frontier, the scales of the chart, and whether the point is neutral."""
 
     point: Point
     x: Scale
@@ -110,7 +110,7 @@ class _Drawn:
         return self.x(self.point.failures.estimate), self.y(self.point.returns.estimate)
 
     def bars(self) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
-        """Yield the ends of each finite interval."""
+        """Yield the two ends of the bar of each finite interval."""
         at, up = self.place
         _, low, high = self.point.failures
         if math.isfinite(low) and math.isfinite(high):
@@ -148,7 +148,7 @@ def _labels(line: list[_Drawn], here: _Drawn | None, parameter: str, neutral: fl
         if line and (line[end].point.level - neutral) * beyond > 1e-9:
             named.append((line[end], said))
     for one, said in named:
-        if here is None or not math.isclose(one.point.level, here.point.level, abs_tol=1e-9):  # else labelled "here"
+        if here is None or not math.isclose(one.point.level, here.point.level, abs_tol=1e-9):  # "here" is its label
             body += labels.put(said, *one.place, class_="halo")
     return body
 
@@ -158,7 +158,7 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 @dataclass
 class Labels:
-    """Labels of points. A label is at the first free of eight places around its point, or at the nearest free place."""
+    """Labels of points. A label has the first free of eight places around its point, or else the nearest free place."""
 
     within: Box
     taken: list[Box] = field(default_factory=list)
@@ -171,11 +171,11 @@ class Labels:
             self.keep_free(x, y, 2)
 
     def put(self, words: str, x: float, y: float, away: float = 10.0, **attributes: str) -> str:
-        """Place a label near a point, with a thin line to the point if the label is not beside it."""
+        """Return a label near a point, with a thin line if the label is not beside the point."""
         wide = (1.12 if "strong" in attributes.get("class_", "") else 1.0) * text_width(words, SIZE) + 4
         beside = next(filter(self._free, self._around(x, y, wide, away)), None)
         box = beside or self._nearest(x, y, wide)
-        if box is None:  # no free place: beside the point, over other elements
+        if box is None:  # without a free place, the label is beside the point, over other elements
             left, top, right, bottom = self.within
             at, up = max(min(x + away, right - wide), left), max(min(y - _HIGH / 2, bottom - _HIGH), top)
             beside = box = (at, up, at + wide, up + _HIGH)
@@ -192,7 +192,7 @@ class Labels:
             yield left, top, left + wide, top + _HIGH
 
     def _nearest(self, x: float, y: float, wide: float) -> Box | None:
-        """Return the free place nearest to a point, if there is any."""
+        """Return the free place nearest to a point, or None without a free place."""
         left, top, right, bottom = self.within
         ups, ats = np.arange(top, bottom - _HIGH, 4.0).tolist(), np.arange(left, right - wide, 8.0).tolist()
         free = filter(self._free, ((at, up, at + wide, up + _HIGH) for up in ups for at in ats))

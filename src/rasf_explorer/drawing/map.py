@@ -2,14 +2,14 @@
 
 The page reads and moves some elements of the picture, so their form is fixed:
 
-- a cell is `<g class="cell" data-cell="17" data-action="left" data-driver="3">`; action and driver (the selected
-  source policy) are missing where no action is taken; walls are `<g class="wall-cell">` without data;
-- the agent is `<g class="agent" data-x="4" data-y="1" transform="translate(..)">`, with its column and row as data, and
-  a translation in units of the viewBox, as `centre` returns it; the agent is drawn only if there is a path;
-- elements on top of the cells let clicks through.
+- A cell is `<g class="cell" data-cell="17" data-action="left" data-driver="3">`. Cells in which no action is taken have
+  no action and no driver (selected source policy). A wall is `<g class="wall-cell">` without data.
+- The agent is `<g class="agent" data-x="4" data-y="1" transform="translate(..)">`. Its data are column and row, and its
+  translation is `centre` in units of the viewBox. A map without a path has no agent.
+- Elements on top of the cells do not catch clicks.
 
-Source policies are numbered as in the library, from 0. Symbols are drawn around the origin for a cell of 32 by 32, and
-scaled by `unit`. They differ by outline and letter, so that they can be distinguished in grey.
+Source policies are numbered from 0, as in the library. Symbols are drawn around the origin for a cell of 32 by 32, and
+scaled by `unit`. Symbols differ by outline and letter, so that they can be distinguished in grey.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ WIDTH = 440.0
 _MARGIN, _INNER = 12.0, 416.0
 _LARGEST_CELL, _LARGEST_UNIT = 84.0, 2.0  # largest side of a cell, largest scale of symbols
 _NUMBERED = 10  # largest number of cells that show their number of visits
-_FAINT = 0.005  # steps per episode, below which an arrow is faint
-_TURN = (180, -90, 0, 90)  # degrees by which an arrow to the right is turned, for left, up, right, down
+_FAINT = 0.005  # an arrow in a cell with fewer steps per episode is faint
+_TURN = (180, -90, 0, 90)  # degrees of rotation of an arrow to the right, by action: left, up, right, down
 _ASIDE = ((2.6, 0.0), (0.0, 2.6), (-2.6, 0.0), (0.0, -2.6))  # shift of a symbol away from the arrow, by action
 _ARROW = ((-8.0, -1.3), (1.3, -1.3), (1.3, -5.6), (8.6, 0.0), (1.3, 5.6), (1.3, 1.3), (-8.0, 1.3))
 _NUDGE = ((9.6, -5.2), (15.0, 0.0), (9.6, 5.2))  # an arrow beside a symbol
-_LANE, _WIDEST_LANE = 0.13, 5.0  # shift of a path to its right, as a share of a cell; largest shift
-_MARK_EVERY = 3  # moves between arrow heads on a path
+_LANE, _WIDEST_LANE = 0.13, 5.0  # shift of a path to its right as a share of a cell's side; largest shift in units
+_MARK_EVERY = 3  # number of moves between arrow heads on a path
 
 
 def side(layout: Layout) -> float:
@@ -89,8 +89,8 @@ def draw_map(
         names: Task and risk of each source policy, in words.
         visits: Visits of the cells (C,), drawn as heat. Default: none.
         path: Cells of a rollout. Default: none.
-        step: The step of the path at which the agent is drawn. Default: 0, with the whole path drawn as walked.
-        selected: A cell to frame. Default: none.
+        step: The step of the path at which the agent is drawn. Default: the agent is at step 0 of a fully drawn path.
+        selected: A cell that is drawn with a frame. Default: none.
         context: The objects collected so far, as a bit mask. Default: 0.
         drivers: Whether to show the selected source policies, if no visits are given. Default: True.
         id_prefix: Start of all ids in the picture. Default: "map".
@@ -131,7 +131,7 @@ class _Sheet:
     layout: Layout
     policy: MapPolicy
     names: Sequence[str]
-    heat: Floats | None  # visits, if they are shown
+    heat: Floats | None  # (C,) visits of the cells; None if visits are not shown
     drivers: bool
     context: int
     id_prefix: str
@@ -155,7 +155,7 @@ class _Sheet:
 
     @cached_property
     def unseen(self) -> Bools:
-        """For each cell (C,), whether it has no action because nothing was learned there."""
+        """Whether a cell has no action because nothing was learned in the cell, for all cells (C,)."""
         unseen = np.asarray(self.policy.action) < 0
         unseen[[*self.layout.walls, *self.layout.goals, *self.layout.hazards]] = False
         return unseen
@@ -170,11 +170,11 @@ class _Sheet:
         free = [int(cell) for cell in np.argsort(-heat, kind="stable") if int(cell) not in taken and heat[cell] >= 0.05]
         if len(free) <= _NUMBERED:
             return set(free)
-        rest = _visit_words(float(heat[free[_NUMBERED]]))  # a cell with the same text as an omitted one is omitted, too
+        rest = _visit_words(float(heat[free[_NUMBERED]]))  # cells with the same text as this omitted cell are omitted
         return {cell for cell in free[:_NUMBERED] if _visit_words(float(heat[cell])) != rest}
 
     def heat_step(self, cell: int) -> int | None:
-        """Return a cell's step of heat. Heat grows with the square root of visits, so that few visits stay visible."""
+        """Return a cell's step of heat. Heat grows with the square root of visits, so that few visits are visible."""
         if self.heat is None:
             return None
         visits = float(self.heat[cell])
@@ -256,7 +256,7 @@ class _Sheet:
         return markup, y + 14
 
     def _driver_legend(self) -> tuple[str, float]:
-        """Draw a line with pattern, number and name for each policy selected in most cells; one line for all others."""
+        """Draw a line with pattern, number and name for each of the most selected policies, and one for others."""
         lines = [
             (self.look_of[source], f"policy {source}", self.names[source], cells)
             for source, cells in self.ranked[: palette.DRIVERS]
@@ -335,12 +335,12 @@ def _frame(layout: Layout, cell: int) -> str:
 
 
 def symbol_at(layout: Layout, cell: int, unit: float, *, collected: bool = False) -> str:
-    """Draw the symbol of a cell; an empty text if it has none.
+    """Return the symbol of a cell, or an empty text for a cell without a symbol.
 
     Args:
         layout: The map.
         cell: The cell.
-        unit: Scale of the symbol; 1 for a cell of 32 by 32.
+        unit: Scale of the symbol. The scale of a cell of 32 by 32 is 1.
         collected: Whether an object in the cell was collected. Default: False.
 
     Returns:
@@ -392,12 +392,12 @@ def _outline(place: int, kind: str, unit: float) -> str:
     return element("polygon", class_=kind, points=places)
 
 
-# the path of a rollout: a line shifted to the right of the direction of travel, so that a way there and the way back do
-# not cover each other
+# the path of a rollout: a line that is shifted to the right of the direction of travel, so that two passes through a
+# cell in opposite directions do not overlap
 
 
 def _path(layout: Layout, path: Ints, step: int | None) -> str:
-    """Draw the path up to `step` and after it, arrow heads, and the agent (at the first cell if `step` is None)."""
+    """Draw the path before and after `step`, arrow heads, and the agent (in the first cell if `step` is None)."""
     centres = [complex(*centre(layout, cell)) for cell in path]  # y points down, so the factor 1j turns to the right
     wide, last = side(layout), len(path) - 1
     now = 0 if step is None else min(max(step, 0), last)
@@ -427,7 +427,7 @@ def _right(here: complex, there: complex) -> complex:
 
 
 def _lane(centres: Sequence[complex], shift: float) -> list[tuple[int, complex]]:
-    """Return the corners of the line, each with its step; two corners where the path turns back."""
+    """Return the corners of the line, each with its step. Where the path turns back, the line has two corners."""
     ways = [_right(here, there) for here, there in pairwise(centres)]
     found: list[tuple[int, complex]] = []
     before = 0j

@@ -1,13 +1,13 @@
-"""Colours, patterns and the scale of heat, for a light and a dark theme; colour is never the only distinction.
+"""Colours, patterns and the scale of heat, for a light and a dark theme. Colour is never the only distinction.
 
-A source policy is drawn with a look: a colour and a pattern. There are seven colours that stay distinct under red-green
-colour blindness (a test simulates it), and seven patterns that differ without colour. Heat is the scale of colours for
-numbers. Heat has one hue. Its lightness runs from that of the background ("paper") to that of the text ("ink"), so heat
-is readable in grey, in both themes. Text has a contrast of at least 4.5 to its background.
+A source policy is drawn with a look: a colour and a pattern. The seven colours stay distinct under red-green colour
+blindness (simulated by a test), and the seven patterns differ without colour. Heat is the scale of colours for numbers.
+Heat has one hue, from the lightness of the background ("paper") to the lightness of the text ("ink"). So heat is
+readable in grey, in both themes. Text has a contrast of at least 4.5 to its background.
 
-Colours are CSS custom properties, so one picture works in both themes: light unless an ancestor (or the picture itself)
-has the class `dark` or `body--dark`. A picture that is its own document follows the theme of the system, unless it has
-the class `light`.
+Colours are CSS custom properties, so one picture works in both themes. A picture is dark if the picture or an ancestor
+has the class `dark` or `body--dark`, otherwise light. A picture that is its own document follows the theme of the
+system, unless the picture has the class `light`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-DRIVERS = 7  # source policies with their own look; the remaining ones have the look "other"
+DRIVERS = 7  # number of source policies with their own look; all further policies have the look "other"
 OTHER = DRIVERS
-HEAT = 9  # steps of the scale of colours
+HEAT = 9  # number of steps of the scale of colours
 FIRST_HIGH = 5  # text on this step of heat and on higher steps has the colour `on-high`
 
-_COLOURS = {  # for the light and the dark theme; d0 to d7: looks of source policies, d7 is "other"; h0 to h8: heat
+_COLOURS = {  # in the light and the dark theme; d0 to d7: looks of source policies (d7: "other"); h0 to h8: heat
     "paper": ("#ffffff", "#14181f"),
     "ink": ("#1c2430", "#eef1f5"),
     "soft": ("#56606e", "#a9b3c0"),
@@ -55,7 +55,7 @@ _COLOURS = {  # for the light and the dark theme; d0 to d7: looks of source poli
 LIGHT = {name: light for name, (light, _) in _COLOURS.items()}
 DARK = {name: dark for name, (_, dark) in _COLOURS.items()}
 
-# Marks of the patterns on a tile of 8 by 8; diagonals extend over the corners, so that they join across tiles.
+# marks of the patterns on a tile of 8 by 8; diagonals extend over the corners, so that diagonals join across tiles
 _MARKS = (
     '<path d="M-2 2l4-4M0 8l8-8M6 10l4-4"/>',
     '<path d="M2 2h.01M6 6h.01" stroke-width="2.6" stroke-linecap="round"/>',
@@ -97,10 +97,10 @@ def heat_colour(step: int) -> str:
 
 
 def looks(drivers: list[int]) -> dict[int, int]:
-    """Assign a look to each source policy.
+    """Return a look for each source policy.
 
     Args:
-        drivers: The selected source policies, the most important first.
+        drivers: The selected source policies, in descending order of importance.
 
     Returns:
         Looks by source policy. If possible, a policy keeps its look when the other policies change.
@@ -121,7 +121,7 @@ def pattern_id(id_prefix: str, look: int) -> str:
 
 
 def patterns(id_prefix: str, used: Iterable[int]) -> str:
-    """Return definitions of the patterns of some looks: marks in the full colour on a tint of it."""
+    """Return definitions of the patterns of some looks: marks in the look's colour on a tint of this colour."""
     return "".join(
         f'<pattern id="{pattern_id(id_prefix, look)}" width="8" height="8" patternUnits="userSpaceOnUse">'
         f'<g fill="none" stroke="var(--d{look})" stroke-width="1.1">'

@@ -1,7 +1,7 @@
-"""Histograms of returns at the chosen and at the neutral risk, over the same bins, with mean and CVaR.
+"""Histograms of returns at the chosen and at the neutral risk, with the same bins, and with means and CVaR.
 
-If returns have few distinct values, each value has its own bar. The bar of a bin with any rollout has a minimum height,
-so that rare bad returns stay visible.
+If returns have few distinct values, each value has its own bar. Bars have a minimum height, so that rare bad returns
+are visible.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rasf_explorer.drawing.svg import element, hatch, picture, points, shorten, 
 from rasf_explorer.scenes.scene import SceneOutcome
 
 _WIDTH, _LEFT, _RIGHT = 400.0, 48.0, 380.0
-_FEW = 16  # up to this number of distinct values, each has its own bar
+_FEW = 16  # the largest number of distinct values for which each value has its own bar
 _BINS = 24
 _FIRST_ROW, _ROW = 46.0, 17.0
 _MARKS = (("mean", "return"), ("worst tenth", "return_cvar"))
@@ -82,7 +82,7 @@ class _Bins(NamedTuple):
 
 
 def _bins(returns: Floats, ends: tuple[float, float]) -> _Bins:
-    """Return a bin for each distinct value if there are few, otherwise bins of equal width with round edges."""
+    """Return a bin for each distinct value, or, for many distinct values, bins of equal width with round edges."""
     values = np.unique(np.round(returns, 9))
     if 0 < len(values) <= _FEW:
         gaps, ticks = np.diff(values), round_ticks(*ends)
@@ -95,7 +95,7 @@ def _bins(returns: Floats, ends: tuple[float, float]) -> _Bins:
 
 
 def _bars(bins: _Bins, shares: Floats, x: Scale, y: Scale) -> list[tuple[float, float, float]]:
-    """Return left, right and top of every bar; a bar is at least two units high and three units wide."""
+    """Return left, right and top of every bar. A bar is at least two units high and three units wide."""
     found = []
     for middle, share in zip(bins.middles, shares, strict=True):
         if share > 0:
@@ -127,7 +127,7 @@ def _legend(label: str, beside: bool, fill: str) -> str:
 
 
 def _marked(marks: list[tuple[str, str, float]], x: Scale, bottom: float) -> str:
-    """Draw a line for each mean and CVaR; each label has its own row, so that labels do not overlap."""
+    """Draw a line for each mean and CVaR. Each label has its own row, so that labels do not overlap."""
     lines, words = [], []
     for row, (kind, said, value) in enumerate(marks):
         place, y = x(value), _FIRST_ROW + _ROW * row

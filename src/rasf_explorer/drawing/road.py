@@ -1,9 +1,9 @@
 """Drives in the same traffic, seen from above, and the speed of the own car (the agent) at every step.
 
-Each drive has a window, a part of the road. The page's script moves the elements with the attribute `data-mover`: for
-each drive the contents of the window and each car, and the mark of the step in the chart of speeds. `moves` returns the
-positions of these movers in the order of the numbers in `data-mover`: in metres on the road, in units of the viewBox in
-the chart.
+Each drive has a window, which shows a part of the road. The page's script moves the *movers*: the elements with the
+attribute `data-mover`. Movers are the contents of each window, each car, and the mark of the step in the chart of
+speeds. `moves` returns the positions of the movers in the order of the numbers in `data-mover`: in metres on the road,
+in units of the viewBox in the chart.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CROSS = "M-1.1-1.1l2.2 2.2m0-2.2l-2.2 2.2"
 
 
 class Acted(NamedTuple):
-    """A risk ("chosen" or "neutral"), its label, and its drive, which is None until it is ready."""
+    """A risk ("chosen" or "neutral"), its label, and its drive, which is None until the drive is ready."""
 
     kind: str
     label: str
@@ -38,11 +38,11 @@ def moves(road: Road, drives: Sequence[Drive], step: int) -> Floats:
 
     Args:
         road: The road.
-        drives: The drives; a drive that has ended stays at its last step.
+        drives: The drives. A drive that has ended stays at its last step.
         step: The step.
 
     Returns:
-        Positions (m, 4): x, y, degrees, 1 if crashed; nan for a car that is not on the road.
+        Positions (movers, 4): x, y, degrees, 1 if crashed; nan for a car that is not on the road.
     """
     found = []
     for drive in drives:
@@ -57,7 +57,7 @@ def draw_road(road: Road, acted: Sequence[Acted], step: int = 0, *, id_prefix: s
     """Draw drives at a step, with a chart of their speeds below.
 
     Args:
-        road: The road. Windows on a long road are stacked, other windows are placed in one row.
+        road: The road. Windows of a long road are stacked. Windows of any other road are in one row.
         acted: The drives and their risks.
         step: The step. Default: 0.
         id_prefix: Start of all ids in the picture. Default: "road".
@@ -102,7 +102,7 @@ def _facts(drive: Drive) -> str:
 
 
 def _world(road: Road, kind: str, drive: Drive, places: Floats, first: int) -> str:
-    """Draw the contents of a window: the road, the path of the own car, and the cars, the own car on top."""
+    """Draw the contents of a window: the road, the path of the own car, the other cars, and the own car on top."""
     parts = [element("polyline", class_="lane", points=points(middle), stroke_width=w) for middle, w in road.lanes]
     for line, broken in road.lines:
         parts.append(element("polyline", class_="lane-line broken" if broken else "lane-line", points=points(line)))
@@ -141,7 +141,7 @@ def _steps(drives: Sequence[Drive]) -> Scale:
 
 
 def _speeds(acted: Sequence[Acted], top: float, now: float, mover: int) -> str:
-    """Draw speed against steps, a line for each drive, with a cross at a collision."""
+    """Draw speed against steps, with a line for each drive and a cross at a collision."""
     drives = [one.drive for one in acted if one.drive is not None]
     x, bottom = _steps(drives), top + _HIGH
     y = Scale(round_ticks(0.0, max(float(drive.speeds.max()) for drive in drives), 3), bottom, top)
@@ -158,7 +158,7 @@ def _speeds(acted: Sequence[Acted], top: float, now: float, mover: int) -> str:
 
 
 def _legend(y: float, kinds: Sequence[str], road: Road, drives: Sequence[Drive]) -> tuple[str, float]:
-    """Return markup, and the y at which it ends."""
+    """Return the markup of the legend, and the y coordinate of its lower end."""
     size, here = np.array([5.0, 2.0]), np.zeros(4)
     own = {"chosen": "own car, chosen risk", "neutral": "own car, risk-neutral"}
     marks = [(_car(kind, size, here, None), own[kind]) for kind in kinds]

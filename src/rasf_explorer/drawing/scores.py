@@ -1,8 +1,8 @@
-"""The chart of GPI's scores in one state: every action with its best source policies, their mean, std and value.
+"""The chart of GPI's scores in one state: for every action, mean, std and value of the best source policies.
 
-A bar reaches from mean minus std to mean plus std, a circle is the mean, a diamond is the value under the risk. Mean
-and std are those of the return of one source policy, with the discount of its training. GPI takes the largest value,
-whose row has a star.
+A bar reaches from mean minus std to mean plus std. A circle is the mean, and a diamond is the value under the risk.
+Mean and std are of the return of one source policy, with the discount of its training. GPI takes the action of the
+largest value. The row of this value has a star.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def scores_rows(scores: SceneScores, policies: Sequence[str], actions: Sequence[
         actions: Names of the actions.
 
     Returns:
-        Rows by descending value; values that are not known come last.
+        Rows by descending value, with unknown values last.
     """
     order = np.argsort(-np.nan_to_num(scores.values.ravel(), nan=-np.inf), kind="stable").tolist()
     rows = []
@@ -66,7 +66,7 @@ def draw_scores(
     families_label: str,
     id_prefix: str = "scores",
 ) -> str:
-    """Draw the best few source policies of every action.
+    """Draw the scores of the best few source policies for every action.
 
     Args:
         scores: The scores in one state.
@@ -89,7 +89,7 @@ def draw_scores(
 
     x = Scale(round_ticks(*bounds, 4), _LEFT, _RIGHT)
     bottom = _TOP + sum(_HEAD + _ROW * len(few) + _GAP for few in best.values())
-    scored = "return of one policy, "  # unlike in rollouts, in which GPI acts and returns are not discounted
+    scored = "return of one policy, "  # in rollouts, GPI acts, and returns are not discounted
     scored += "not discounted" if scores.gamma == 1 else f"discounted (gamma {shown(scores.gamma)})"
     winner, said = "nothing was learned here", ["Nothing was learned here."]
     for row in (row for row in rows if row.wins):

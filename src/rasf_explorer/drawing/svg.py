@@ -1,8 +1,8 @@
 """Building blocks of pictures: escaped SVG elements, short numbers, legends, and the outer element.
 
 A picture is one string, an SVG document that can also be embedded in a page. Untrusted text (names of policies, labels)
-passes through `text` or an attribute, which escape it. A picture contains its style sheet (`palette`), a title and a
-description in words, so that it can be read alone: in a file, in a page, by a screen reader.
+is escaped by `text` and by attributes. A picture contains its style sheet (`palette`), a title and a description in
+words. So a picture is complete in a file, in a page, and for a screen reader.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Attribute = str | float | int | None
 
 @lru_cache(maxsize=4096)  # a picture is redrawn at every move of a slider, with nearly the same numbers
 def number(value: float) -> str:
-    """Format a coordinate with at most two decimals."""
+    """Return a coordinate as text with at most two decimals."""
     short = f"{value:.2f}".rstrip("0").rstrip(".")
     return "0" if short in ("-0", "") else short
 
 
 def shown(value: float, digits: int = 3) -> str:
-    """Format a quantity for display: three digits, a minus sign, ∞ for infinity, a dash for nan."""
+    """Return a quantity as text for display: `digits` digits, a minus sign, ∞ for infinity, a dash for nan."""
     if np.isnan(value):
         return "–"
     if np.isinf(value):
@@ -44,7 +44,7 @@ def shown(value: float, digits: int = 3) -> str:
 
 
 def counted(number_of: int, thing: str) -> str:
-    """Format a number with its noun: 1 cell, 2 cells."""
+    """Return a number with its noun: 1 cell, 2 cells."""
     return f"{number_of} {thing}" if number_of == 1 else f"{number_of} {thing}s"
 
 
@@ -54,7 +54,7 @@ def element(name: str, *children: str, **attributes: Attribute) -> str:
     Args:
         name: The tag.
         *children: Markup inside.
-        **attributes: Attributes; `class_` and `font_size` become class and font-size, None is left out.
+        **attributes: Attributes. `class_` and `font_size` become class and font-size. None omits an attribute.
 
     Returns:
         Markup.
@@ -71,39 +71,39 @@ def element(name: str, *children: str, **attributes: Attribute) -> str:
 
 
 def edged(name: str, kind: str, **attributes: Attribute) -> str:
-    """Return an element of class `kind` on top of its outline of class `kind-edge`."""
+    """Return an element of class `kind` on top of an equal element of class `kind-edge`, its outline."""
     return element(name, class_=f"{kind}-edge", **attributes) + element(name, class_=kind, **attributes)
 
 
 def hatch(id: str, size: int, marks: str) -> str:
-    """Return definitions with one pattern, whose tile contains the marks."""
+    """Return definitions with one pattern. Its tile of `size` by `size` contains the marks."""
     return element("defs", element("pattern", marks, id=id, width=size, height=size, patternUnits="userSpaceOnUse"))
 
 
 def text(words: str, x: float, y: float, **attributes: Attribute) -> str:
-    """Return a text element; the words are escaped."""
+    """Return a text element with escaped words."""
     return element("text", escape(_clean(words)), x=x, y=y, **attributes)
 
 
 def tooltip(words: str) -> str:
-    """Return a tooltip for the element around it; the words are escaped."""
+    """Return a tooltip with escaped words, to be put inside the element that it explains."""
     return element("title", escape(_clean(words)))
 
 
 def points(places: Iterable[tuple[float, float]]) -> str:
-    """Format coordinates for polylines and polygons."""
+    """Return coordinates as text for polylines and polygons."""
     return " ".join(f"{number(x)},{number(y)}" for x, y in places)
 
 
 def text_width(words: str, size: float) -> float:
-    """Return an upper estimate of the width of words, as fonts differ."""
+    """Return an upper estimate of the width of words, because fonts differ."""
     narrow = sum(letter in _NARROW for letter in words)
     wide = sum(letter in _WIDE for letter in words)
     return size * (0.6 * len(words) - 0.2 * narrow + 0.3 * wide)
 
 
 def shorten(words: str, size: float, room: float) -> str:
-    """Shorten words to fit; words in the middle are left out, since names differ at both ends."""
+    """Return words that fit the width `room`. Middle words are left out, because names differ at both ends."""
     if text_width(words, size) <= room:
         return words
     every = words.split(" ")
@@ -122,16 +122,16 @@ def shorten(words: str, size: float, room: float) -> str:
 
 
 def legend_lines(items: Iterable[tuple[str, str]], left: float, y: float, width: float) -> tuple[str, float]:
-    """Arrange a legend in lines.
+    """Return a legend that is arranged in lines.
 
     Args:
-        items: Marks and their words.
+        items: Marks, each with its words.
         left: Left end of the lines.
-        y: Middle of the first line.
+        y: y coordinate of the middle of the first line.
         width: Width of a line.
 
     Returns:
-        Markup, and the middle of the last line.
+        Markup, and the y coordinate of the middle of the last line.
     """
     parts, x = [], left
     for mark, words in items:
@@ -145,7 +145,7 @@ def legend_lines(items: Iterable[tuple[str, str]], left: float, y: float, width:
 
 
 def heat_legend(title: str, ticks: Sequence[tuple[float, str]], left: float, y: float, width: float) -> str:
-    """Return the scale of heat under its title; ticks are shares of the scale in [0, 1], with their words."""
+    """Return the scale of heat under its title. Each tick has a place on the scale, in [0, 1], and words."""
     wide = width / palette.HEAT
     parts = [text(title, left, y, class_="strong")]
     for step in range(palette.HEAT):

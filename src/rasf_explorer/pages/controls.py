@@ -1,8 +1,8 @@
 """The elements of the page: a slider with its number, a choice of few options, the player, buttons and words.
 
 Inputs are native HTML inputs in small Vue components, so that labels, keys and focus work as usual in the browser. An
-input keeps its value while the user moves it. Only `set` overrides the value, so a late response of the server never
-moves a slider back.
+input keeps the value that the user sets. Only `set` overrides the value, so a late response of the server never moves a
+slider back.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Words(TextElement):
 
 
 def button(words: str, do: Callable[[], object], classes: str = "", hint: str = "") -> Words:
-    """Make a button with an optional tooltip; `do` is called on a click."""
+    """Return a button that calls `do` on a click, with `hint` as an optional tooltip."""
     made = Words(words, f"button {classes}", "button").on("click", lambda _: do())
     made.props["type"] = "button"
     if hint:
@@ -38,12 +38,12 @@ def button(words: str, do: Callable[[], object], classes: str = "", hint: str = 
 
 
 def panel(label: str, classes: str = "") -> Element:
-    """Make a section of the page, with a name for screen readers."""
+    """Return a section of the page, with a name for screen readers."""
     return ui.element("section").classes(f"panel {classes}").props(f'aria-label="{label}"')
 
 
 def html(classes: str, label: str = "") -> ui.html:
-    """Make an element for trusted markup; an element with a label can be focused and scrolled by keys."""
+    """Return an element for trusted markup. An element with a label can be focused and scrolled by keys."""
     place = ui.html("", sanitize=False).classes(classes)
     return place.props(f'tabindex=0 role=region aria-label="{label}"') if label else place
 
@@ -88,7 +88,7 @@ class _Settable(Element):
 
 
 class SliderField(_Settable, component="../static/slider_field.js"):
-    """A slider with a number beside it. A slider for a family of risks also has a mark at neutral and words below."""
+    """A slider with its number. A slider for a family of risks also has a mark at neutral, and words below."""
 
     def __init__(
         self, label: str, value: float, scale: Weight | RiskFamily, on_pick: Callable[[float], object]
@@ -103,7 +103,7 @@ class SliderField(_Settable, component="../static/slider_field.js"):
 
 
 class ChoiceField(_Settable, component="../static/choice_field.js"):
-    """A choice of few options, given as values and labels; with `theme`, a colour theme, which the browser stores."""
+    """A choice of few options, given as values and labels. With `theme`, the browser applies and stores the choice."""
 
     def __init__(
         self, label: str, options: dict[str, str], value: str, on_pick: Callable[[str], object], *, theme: bool = False
@@ -123,13 +123,13 @@ class Picture(Element, component="../static/picture.js"):
         self.classes(f"picture {classes}")
 
     def show(self, svg: str, shows: str) -> None:
-        """Show another drawing; `shows` is the state that it shows, as the query of a link."""
+        """Show another drawing. `shows` is the state of this drawing, as the query of a link."""
         self.props.update({"svg": svg, "data-shows": shows})
         self.update()
 
 
 class Playback(Element, component="../static/playback.js"):
-    """The player of rollouts; it moves the agent of a map, an arm or the cars of a road (`kind`) in the browser."""
+    """The player of rollouts. By `kind`, the browser moves the agent of a map, an arm, or the cars of a road."""
 
     def __init__(
         self,

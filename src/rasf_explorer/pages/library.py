@@ -33,7 +33,7 @@ class LibraryPage(Page):
 
     def __init__(self, scene: LibraryScene, state: State, context: PageContext) -> None:
         super().__init__(scene, state, context)
-        # the state that was evaluated; reports for the chosen and the neutral risk, or for the neutral risk alone
+        # the evaluated state, and the reports for the chosen and the neutral risk, or for the neutral risk alone
         self._found: tuple[State, tuple[Report, ...]] | None = None
         self._episodes, self._evaluations = 100, 0
         self.actions = self.brief = tuple(f"action {i}" for i in range(scene.library.environment.n_actions))
@@ -77,7 +77,7 @@ class LibraryPage(Page):
             Words("Episodes", "", "label").props("for=episodes")
             number = ui.element("input").classes("number")
             number.props(f"type=number id=episodes min={_LEAST} max={_MOST} step=1")
-            number.props["defaultValue"] = self._episodes  # setting `value` would reset the field while a user types
+            number.props["defaultValue"] = self._episodes  # a `value` would reset the field while a user types
             number.on("input", self._episodes_set, js_handler="(e) => emit(e.target.value)")
             self._go = button("Evaluate", self._evaluate_pressed, "evaluate")
         self._progress = Progress("Progress of the evaluation", self._cancel)
@@ -134,7 +134,7 @@ class LibraryPage(Page):
 
     @property
     def _fits(self) -> bool:
-        """Whether the numbers that are shown belong to the current settings."""
+        """Whether the shown numbers belong to the current settings."""
         return self._found is not None and self._found[0].rolled() == self.state.rolled()
 
     def _show_evaluated(self) -> None:

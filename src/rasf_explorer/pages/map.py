@@ -19,13 +19,13 @@ ARROW_KEYS = {f"Arrow{name.title()}": move for name, move in MOVES.items()}
 
 
 class MapPage(RolloutPage[MapOutcome]):
-    """The page of a map: selected policies, visits, trajectories; a cell is chosen by a click or arrow keys."""
+    """The page of a map: selected policies, visits and trajectories. A click or arrow keys choose a cell."""
 
     scene: MapScene
     kind, episodes, rate = "map", 500, 6.0
     actions = brief = ACTIONS
     label = "Map: arrow keys choose a cell"
-    help = "Click a cell, or choose one with the arrow keys, to see the scores of its actions."
+    help = "Click a cell, or choose a cell with the arrow keys, to see the scores of its actions."
     click_script = "(e) => { const cell = e.target.closest('[data-cell]'); if (cell) emit(cell.dataset.cell); }"
 
     def build_below(self) -> None:
@@ -102,7 +102,7 @@ class MapPage(RolloutPage[MapOutcome]):
 
 
 def why_no_scores(layout: Layout, cell: int) -> str:
-    """Return why a cell has no scores, in words."""
+    """Return the reason why a cell has no scores, in words."""
     if cell in layout.walls:
         return "A wall."
     ends = (*layout.goals, *(layout.hazards if layout.hazards_end else ()))
@@ -110,7 +110,7 @@ def why_no_scores(layout: Layout, cell: int) -> str:
 
 
 def step_over_walls(cell: int, move: tuple[int, int], rows: int, columns: int, walls: tuple[int, ...]) -> int:
-    """Return the first cell from `cell` in the direction `move` that is not a wall; without such a cell, `cell`."""
+    """Return the next cell in the direction `move` that is not a wall, or `cell` if there is no such cell."""
     i, j = divmod(cell, columns)
     while True:
         i, j = i + move[0], j + move[1]

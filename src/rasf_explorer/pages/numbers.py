@@ -1,11 +1,11 @@
-"""The numbers of a page as sentences, HTML tables and a CSV file; untrusted text is escaped here.
+"""The numbers of a page as sentences, HTML tables and a CSV file. This module escapes untrusted text.
 
-The CSV file is a table with one number per row, readable by any spreadsheet or data frame library:
+The CSV file is a table with one number per row and these columns:
 
     section, name, at, value, low, high
 
-`at` is the risk (chosen or neutral) of a measure, the level of the dial of a point of the frontier, and the action of a
-score. `low` and `high` are the ends of the 95 % interval. Text that a spreadsheet would read as a formula is quoted.
+`at` is the risk (chosen or neutral) of a measure, the level of a point of the frontier, or the action of a score. `low`
+and `high` are the ends of the 95 % interval. Text that a spreadsheet would read as a formula begins with a quote.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ HEADER = ("section", "name", "at", "value", "low", "high")
 
 
 def risk_words(family: RiskFamily, level: float) -> str:
-    """Return a risk in words: "mean-variance, beta −4"."""
+    """Return a risk in words, such as "mean-variance, beta −4"."""
     return f"{family.name}, {family.parameter} {shown(level)}"
 
 
 def at_most_one(*outcomes: SceneOutcome) -> bool:
-    """Return whether every rollout has at most one failure, so that their mean is a rate; always False for an arm."""
+    """Return whether every rollout has at most one failure, so that mean failures are a rate. False for an arm."""
     return all(
         not isinstance(outcome, ArmOutcome) and bool(np.isin(outcome.failures, (0.0, 1.0)).all())
         for outcome in outcomes
@@ -53,16 +53,16 @@ def at_most_one(*outcomes: SceneOutcome) -> bool:
 
 
 def utility_words(utilities: Mapping[str, float]) -> str:
-    """Return utilities in words: "Utility at the start: GPI 3.48, best source −1.72."; empty if there are none."""
+    """Return utilities in words, such as "Utility at the start: GPI 3.48, best source −1.72.", or an empty text."""
     said = ", ".join(f"{name} {shown(value)}" for name, value in utilities.items())
     return f"Utility at the start: {said}." if said else ""
 
 
 def summary(who: str, chosen: SceneOutcome, neutral: SceneOutcome) -> str:
-    """Summarise rollouts in words for screen readers.
+    """Return a summary of rollouts in words, for screen readers.
 
     Args:
-        who: A sentence on GPI's choice, with which the summary begins.
+        who: The first sentence of the summary, on GPI's choice.
         chosen: Rollouts at the chosen risk.
         neutral: Risk-neutral rollouts.
 
@@ -85,8 +85,8 @@ def numbers_table(
 
     Args:
         columns: For each risk (the head of a column), its measures with intervals, by name.
-        share: Whether failures are a rate, shown in per cent.
-        exact: Measures that are exact, without an interval. Default: none.
+        share: Whether failures are a rate, which is shown in per cent.
+        exact: Names of measures that are exact and have no interval. Default: none.
         failure: The word for a failure. Default: "failure".
 
     Returns:
@@ -111,14 +111,14 @@ def _cell(interval: Interval | None, share: bool, exact: bool) -> str:
     if interval is None:
         return "<td>–</td>"
     scale, unit = (100.0, " %") if share else (1.0, "")
-    # rounding errors of closed forms, such as 1e-17, are shown as 0
+    # show rounding errors of closed forms, such as 1e-17, as 0
     estimate, low, high = (shown(scale * number if abs(number) > 1e-12 else 0.0) for number in interval)
     ends = "exact" if exact else "too few rollouts" if isnan(interval.low) else f"{low} to {high}"
     return f'<td><b>{estimate}{unit}</b><span class="interval">{ends}</span></td>'
 
 
 def scores_table(rows: Sequence[ScoreRow], most: int = 40) -> str:
-    """Return the first `most` rows as an HTML table. It shows policies as numbers; GPI's choice has a star."""
+    """Return the first `most` rows as an HTML table. Policies are shown by number, and GPI's choice has a star."""
     head = '<th scope="col">Policy</th><th scope="col">Action</th>'
     head += "".join(f'<th scope="col" class="right">{name}</th>' for name in ("Value", "Mean", "Std"))
     star = '<span role="img" aria-label="GPI\'s choice" title="GPI\'s choice">★</span> '
@@ -183,6 +183,6 @@ def _safe(cell: object) -> str:
 
 
 def file_name(state: State, ending: str) -> str:
-    """Return a file name from view and risk: rasf-grid-entropic--0.1.svg."""
+    """Return a file name made from view and risk, such as rasf-grid-entropic--0.1.svg."""
     said = f"rasf-{state.view}-{state.family}-{state.level:g}"
     return re.sub(r"[^A-Za-z0-9.-]+", "-", said) + "." + ending

@@ -1,9 +1,9 @@
 """Base classes of the pages. A page with rollouts updates in three stages:
 
-    a slider moves      the picture and the scores are updated, in a thread; only the newest state counts
-    the slider rests    the address of the page is updated; rollouts at the chosen and at the neutral risk are made; a
-                        summary is given to screen readers
-    rollouts are done   the frontier is computed in the background, and pauses while another stage runs
+    a slider moves      A thread updates the picture and the scores. States that a newer state replaces are skipped.
+    the slider rests    The page updates its address, makes rollouts at the chosen and at the neutral risk, and gives a
+                        summary to screen readers.
+    rollouts are done   The frontier is computed in the background. This computation pauses while another stage runs.
 
 The modules `scene` and `frontier` in `rasf_explorer.scenes` explain the words dial, level, context and frontier. The
 attribute `data-shows` of an element is the state that the element shows, as the query of a link.
@@ -45,11 +45,11 @@ class PageContext:
     say: Callable[[str], object]  # shows a sentence as a notice
     announce: Callable[[str], object]  # gives a sentence to screen readers
     remember: Callable[[State], object]  # stores the state in the address of the page
-    provenance: Mapping[str, str]  # where the numbers come from
+    provenance: Mapping[str, str]  # the origin of the numbers, such as version and library, by name
 
 
 class Page(ABC):
-    """A page of a scene, built into NiceGUI's current slot; `close` ends its work."""
+    """A page of a scene, built into NiceGUI's current slot. `close` ends the work of the page."""
 
     actions: tuple[str, ...]
     brief: tuple[str, ...]  # short names of the actions, for a narrow table
@@ -73,7 +73,7 @@ class Page(ABC):
         return risk_words(self.scene.family(state.family), state.level)
 
     def draw_scores(self, scores: SceneScores, state: State) -> tuple[str, str]:
-        """Return the scores as a chart and as a table."""
+        """Return the scores as a chart (SVG) and as a table (HTML)."""
         policies = self.scene.policies
         chart = draw_scores(scores, policies, self.actions, families_label=self.risk_words(state))
         return chart, scores_table(scores_rows(scores, policies, self.brief))
@@ -91,7 +91,7 @@ class Page(ABC):
 
     @abstractmethod
     def complete(self, sheet: Sheet) -> Sheet:
-        """Add the numbers of the rollouts that are shown, if these rollouts are of the current state."""
+        """Return the sheet with the numbers of the shown rollouts, if these rollouts belong to the current state."""
 
     def close(self) -> None:
         self._open = False
@@ -107,18 +107,18 @@ class RolloutPage(Page, Generic[O]):
     label: str  # of the picture, for screen readers
     help: str
     rate: float  # steps per second in playback
-    click_script: str | None = None  # JavaScript that turns a click into the event of `clicked`; None: no clicks
+    click_script: str | None = None  # JavaScript that turns a click into the event of `clicked`; None: ignore clicks
     plays_neutral: bool = False  # whether the player also shows the neutral rollout
 
     def __init__(self, scene: RolloutScene[O], state: State, context: PageContext) -> None:
         super().__init__(scene, state, context)
         self.chosen: O | None = None  # the newest rollouts at the chosen risk
         self.chosen_at = state  # the state of these rollouts
-        self.neutral: O | None = None  # risk-neutral rollouts to compare with `chosen`; None until they are ready
+        self.neutral: O | None = None  # risk-neutral rollouts to compare with `chosen`; None until these are ready
         self._acted: tuple[State, O, O] | None = (
             None  # rollouts whose numbers are shown, at the chosen and neutral risk
         )
-        self._contexts: list[int] = []  # the context (collected objects) at every step of the played rollout
+        self._contexts: list[int] = []  # the context at every step of the played rollout
         self._pictures, self._rollouts = Coalesce(context.say), CancelPrevious(context.say)
         self._resting: asyncio.TimerHandle | None = None
         self._announced = (state.cell, state.tip)  # the cell and the tip position that were announced last
@@ -129,25 +129,25 @@ class RolloutPage(Page, Generic[O]):
     # provided by subclasses
 
     def build_below(self) -> None:
-        """Build elements below the picture, if any."""
+        """Build the elements below the picture. The base class has none."""
 
     def show_below(self) -> None:
         """Update the elements below the picture."""
 
     @abstractmethod
     def draw(self, state: State) -> str:
-        """Compute and draw the picture; called in a thread."""
+        """Return the picture. Called in a thread."""
 
     @abstractmethod
     def scores_of(self, state: State) -> tuple[str, SceneScores | str]:
-        """Return a heading, and the scores or, if there are none, a sentence with the reason; called in a thread."""
+        """Return a heading, and the scores or a sentence with the reason why there are none. Called in a thread."""
 
     @abstractmethod
     def frames(self, outcome: O, rollout: int) -> tuple[Frames, list[int]]:
-        """Return the positions that the player shows, and the context, for every step of a rollout."""
+        """Return the positions that the player shows, and the contexts, at every step of a rollout."""
 
     def clicked(self, event: GenericEventArguments) -> None:
-        """Choose the cell or tip position that was clicked."""
+        """Choose the cell or tip position of a click."""
 
     def key(self, event: GenericEventArguments) -> None:
         """Move the chosen cell or tip position by an arrow key."""
@@ -196,7 +196,7 @@ class RolloutPage(Page, Generic[O]):
         Words(self.help, "small soft").props(f"id={self.kind}-help")
 
     def change(self, **changes: Any) -> None:
-        """Change the state; after the largest seed that a link accepts, seeds begin again at 0."""
+        """Change the state. After the largest seed that a link accepts, seeds begin again at 0."""
         if "seed" in changes:
             changes["seed"] %= MOST + 1
         self.state = replace(self.state, **changes)
@@ -321,8 +321,8 @@ class RolloutPage(Page, Generic[O]):
 
 
 def _neutral_key(state: State, like: State) -> str:
-    """Return a key of the neutral rollouts of a state, which do not depend on level, limit and static risk.
+    """Return a key of the risk-neutral rollouts of a state, which do not depend on level, limit and static risk.
 
-    The key contains the level of `like`, so that the keys of states that differ only in the level are equal.
+    The key contains the level of `like` instead of the state's level, so that states at other levels have an equal key.
     """
     return replace(state, level=like.level, limit=None, static=False).rolled()

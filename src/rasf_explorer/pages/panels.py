@@ -21,7 +21,7 @@ _MANY = 6  # more sliders than this are placed closer together
 
 
 class TaskPanel:
-    """Reward weights, a family of risks and its dial; `on_change` is called with the changed fields of `State`."""
+    """Reward weights, a family of risks and its dial. `on_change` is called with the changed fields of `State`."""
 
     def __init__(self, scene: Scene, state: State, on_change: Callable[..., object]) -> None:
         self._scene, self._on_change = scene, on_change
@@ -57,7 +57,7 @@ class TaskPanel:
                 return
             label = f"Risk dial, {family.parameter}"
             self._dial = SliderField(label, level, family, lambda level: self._on_change(level=level))
-            button("Neutral", self._neutral, "quiet", "Only the mean counts")
+            button("Neutral", self._neutral, "quiet", "Set the dial to neutral: only the mean counts")
 
     def _build_static(self, static: bool) -> None:
         self._static_place.clear()
@@ -107,7 +107,7 @@ class TaskPanel:
 
 
 class NumbersPanel:
-    """Results of rollouts at the chosen and the neutral risk; the frontier is in the same panel."""
+    """Results of rollouts at the chosen and the neutral risk. `place` is the panel, which also has the frontier."""
 
     def __init__(self, failure: str) -> None:
         self._failure = failure
@@ -121,7 +121,7 @@ class NumbersPanel:
             self._histogram = html("chart")
 
     def wait(self) -> None:
-        """Mark the numbers as those of an earlier state."""
+        """Mark the numbers as numbers of an earlier state."""
         self.place.classes(add="stale", remove="half")
 
     def show_chosen(self, chosen: SceneOutcome) -> None:
@@ -165,10 +165,10 @@ class NumbersPanel:
 
 
 class FrontierPanel:
-    """The frontier, computed in the background; the computation pauses while a slider moves.
+    """The frontier, computed in the background. The computation pauses while a slider moves.
 
-    Points are kept as long as weights, family and seed do not change, so moving the dial only pauses the computation. A
-    visitor may cancel the computation, and start it again with a button.
+    Points are kept until weights, family or seed change, so moving the dial only pauses the computation. A visitor may
+    cancel the computation, and start the computation again with a button.
     """
 
     def __init__(self, scene: RolloutScene[SceneOutcome], episodes: int, say: Say) -> None:
@@ -177,7 +177,7 @@ class FrontierPanel:
         self._key: tuple[object, ...] = ()  # weights, family and seed of the known points
         self._known: dict[float, Point] = {}
         self._state: State | None = None
-        self._turn = 0  # number of the current run, since reports of earlier runs may arrive late
+        self._turn = 0  # number of the current run, because reports of earlier runs may arrive late
         self._done = self._cancelled = self._share = False
         self._title = Words("Frontier", "panel-title", "h2")
         self._about = Words(f"Mean return against {scene.failure}s, over the range of the risk dial.", "small soft")
@@ -196,7 +196,7 @@ class FrontierPanel:
 
         Args:
             state: The state of the page.
-            here: The point of this state, which is marked.
+            here: The point of this state, which the chart marks.
             share: Whether failures are a rate.
         """
         key = (state.w, state.family, state.seed)

@@ -1,4 +1,4 @@
-"""The page of a road: a rollout at the chosen risk and a risk-neutral one, from the same start state."""
+"""The page of a road: a rollout at the chosen risk and a risk-neutral rollout, from the same start state."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rasf_explorer.state import State
 
 
 class RoadPage(RolloutPage[RoadOutcome]):
-    """The page of a road. The two rollouts play together; scores are those of the chosen risk at the current step."""
+    """The page of a road. Two rollouts play together. The scores are of the chosen risk at the current step."""
 
     scene: DrivingScene
     kind, rate, plays_neutral = "road", 3.0, True
     episodes = 60  # rollouts; together they take about a second
     label = "Road"
     help = (
-        "The cars at the chosen and at the neutral risk start in the same traffic; broken lines are their paths. Play "
-        "the rollout, or choose a step: the scores below are those of the chosen risk at this step."
+        "The cars at the chosen and at the neutral risk start in the same traffic. Broken lines are their paths. Play "
+        "the rollout, or choose a step. The scores below are for the chosen risk at this step."
     )
 
     def __init__(self, scene: DrivingScene, state: State, context: PageContext) -> None:

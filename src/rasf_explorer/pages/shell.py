@@ -1,4 +1,4 @@
-"""The shell of the page: what stays around every view, such as header, notices, saving and opening a file.
+"""The shell of the page: the parts around every view, such as header, notices, and buttons to save and open files.
 
 Each visitor has one shell.
 """
@@ -61,7 +61,7 @@ class Shell:
         views: The views that all visitors share.
         query: Values of the link's query, by name.
         seed: Default seed of rollouts.
-        may_open_paths: Whether the visitor may open paths of this machine.
+        may_open_paths: Whether the visitor may open files by their paths on this machine.
     """
 
     def __init__(self, views: Views, query: Mapping[str, str], seed: int, may_open_paths: bool) -> None:
@@ -169,7 +169,7 @@ class Shell:
             button("Start again", lambda: self._show(view))
 
     def _show_nav(self) -> None:
-        """Mark the button of the current view. Existing buttons are kept, because one of them may have the focus."""
+        """Mark the button of the current view. Existing buttons are kept, because a button may have the focus."""
         views = list(self._views)
         for key in self._tabs.keys() - {view.key for view in views}:
             self._tabs.pop(key).delete()
@@ -228,7 +228,7 @@ class Shell:
     # messages
 
     def say(self, sentence: str) -> None:
-        """Show a notice; it stays until it is closed or three newer ones are shown."""
+        """Show a notice until the visitor closes it, or until three newer notices are shown."""
         if self._client.is_deleted or sentence in self._shown:
             return
         while len(self._shown) >= 3:

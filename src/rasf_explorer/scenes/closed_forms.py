@@ -1,10 +1,11 @@
-"""Intervals of a variance and of CVaR in closed form, since bootstrap intervals take longer than rollouts.
+"""Intervals of a variance and of CVaR in closed form, because bootstrap intervals take longer than rollouts.
 
-Estimate +- t standard errors, t Student's quantile, as `rasf.statistics.intervals.normal_mean`:
+An interval is the estimate +- t se, with Student's quantile t, as in `rasf.statistics.intervals.normal_mean`. The
+standard error se from n values x is:
 
-    variance   se^2 = (m4 - s^4 (n - 3) / (n - 1)) / n,  m4 the fourth central moment
-    CVaR       the mean of the worst share a, by its influence function: se^2 = var(max(q - x, 0)) / (a^2 n), q the
-               a-quantile
+    variance   se^2 = (m4 - s^4 (n - 3) / (n - 1)) / n, with the variance s^2 and the fourth central moment m4
+    CVaR       se^2 = var(max(q - x, 0)) / (a^2 n), with the share a of worst values and the a-quantile q (from the
+               influence function of CVaR)
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rasf.statistics.intervals import Interval, around, mean_of_the_worst
 
 
 def normal_variance(values: Floats) -> Interval:
-    """Return the variance of values (n,) with its interval, which does not reach below 0."""
+    """Return the variance of values (n,), with an interval whose lower end is at least 0."""
     n = len(values)
     if n < 2:
         return Interval(0.0, 0.0, 0.0)
@@ -33,7 +34,7 @@ def normal_tail(values: Floats, share: float) -> Interval:
 
     Args:
         values: Values (n,). A value on the boundary of the share counts in part.
-        share: The share.
+        share: The share, between 0 and 1.
 
     Returns:
         The interval. Its ends are nan if the tail has fewer than two values.

@@ -1,8 +1,8 @@
-"""A road with a library of driving policies: rollouts in traffic, their speed and their collisions.
+"""A road with a library of driving policies: rollouts in traffic, with speeds and collisions.
 
 `rasf.library.trials.run_rule` makes the rollouts. Traffic has the same start states at every risk, and then reacts to
-the agent's car (the own car). The environments stay open, because making an environment takes longer than an episode.
-They are used by one call of `roll_out` at a time, which holds a lock.
+the own car, which the agent drives. The environments stay open, because making an environment takes longer than an
+episode. A lock ensures that only one call of `roll_out` uses the environments at a time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ROADS = frozenset(f"rasf/{road.title()}-v0" for road in roads.ROADS)
 _AT_ONCE = 16  # environments that are stepped together
 _LONGEST = 200  # bound on the steps of an episode, because an untrusted file may have any number
 _PLAYED = 10  # rollouts that can be played back
-_AHEAD, _AROUND, _VERGE = 120.0, 104.0, 3.0  # metres: length of a window on a long road, side of other windows, verge
+_AHEAD, _AROUND, _VERGE = 120.0, 104.0, 3.0  # metres: length of a window on a long road, side of other windows, margin
 _BEND = 2.0  # metres between the points of a curved lane
 
 
@@ -106,7 +106,7 @@ class DrivingScene(LibraryScene, RolloutScene[RoadOutcome]):
 
 
 class _Log:
-    """The speeds of the own car in an episode; if it is played back, also the cars and the observations."""
+    """The speeds of the own car in an episode. If the episode is played back, also the cars and the observations."""
 
     def __init__(self, is_played: bool) -> None:
         self.is_played, self.speeds = is_played, list[float]()
@@ -156,7 +156,7 @@ class _Watched(FeatureEnvironment):
 
 
 def road_of(traffic: Any) -> Road:
-    """Return the road of an environment of highway-env; the window follows the car only on a long road."""
+    """Return the road of an environment of highway-env. The window follows the own car only on a long road."""
     from highway_env.road.lane import LineType, StraightLane
 
     lanes, lines = [], []
@@ -180,7 +180,7 @@ def road_of(traffic: Any) -> Road:
 
 
 def _signed(weight: Weight, sign: int, trained: Floats) -> Weight:
-    """Restrict a slider to the sign of its weight, if the weights (n,) of all trained tasks have this sign."""
+    """Return a slider, restricted to a sign if the weights (tasks,) of all trained tasks have this sign."""
     if sign > 0 and trained.min() >= 0:
         return replace(weight, low=0.0)
     return replace(weight, high=0.0) if sign < 0 and trained.max() <= 0 else weight

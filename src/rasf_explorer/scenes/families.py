@@ -1,4 +1,4 @@
-"""The families of risks of the scenes; `scene` explains their dials."""
+"""The families of risks of the scenes. The module `scene` explains the words family, dial and level."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from rasf_explorer.scenes.scene import RiskFamily
 
 
 def mean_variance(low: float, high: float, step: float, default: float) -> RiskFamily:
-    """Return the family mean + (beta / 2) variance, with the ends, step and default of its dial."""
+    """Return the family mean + (beta / 2) variance. The arguments are the ends, step and default of the dial."""
     return RiskFamily("mean-variance", "Mean and variance", "beta", low, high, step, 0.0, default, MeanVariance)
 
 
 def monotone(low: float, step: float, default: float) -> RiskFamily:
-    """Return the monotone mean-variance family, from beta `low` to neutral."""
+    """Return the monotone mean-variance family, with a dial from beta `low` to neutral (0)."""
     make = MonotoneMeanVariance
     return RiskFamily("monotone", "Monotone mean and variance", "beta", low, 0.0, step, 0.0, default, make)
 
 
 def entropic(low: float, high: float, step: float, default: float) -> RiskFamily:
-    """Return the family log E exp(beta return) / beta, with the ends, step and default of its dial."""
+    """Return the family log E exp(beta return) / beta. The arguments are the ends, step and default of the dial."""
     return RiskFamily("entropic", "Entropic utility", "beta", low, high, step, 0.0, default, Entropic)
 
 
 def cvar(default: float) -> RiskFamily:
-    """Return the family CVaR: the mean of the worst share alpha of the returns."""
+    """Return the family CVaR: the mean of the worst share alpha of the returns. `default` is an alpha."""
     return RiskFamily("cvar", "CVaR, the worst share", "alpha", 0.05, 1.0, 0.05, 1.0, default, CVaR)
 
 
@@ -49,8 +49,8 @@ def around_trained(policies: Iterable[SourcePolicy], farthest: float | None = No
     Args:
         policies: The source policies.
         farthest: Largest aversion, -beta, of the dials. Default: four times the largest |beta| of the policies. If all
-            policies are neutral, four times the inverse of the largest weight, so that mean and variance have about the
-            same size.
+            policies are neutral: four times the inverse of the largest weight, because mean and beta x variance then
+            have about the same size.
 
     Returns:
         Monotone mean-variance, mean-variance, entropic utility and CVaR.
@@ -66,7 +66,7 @@ def around_trained(policies: Iterable[SourcePolicy], farthest: float | None = No
 
 
 def served(sources: FrozenPolicies, families: Iterable[RiskFamily]) -> tuple[RiskFamily, ...]:
-    """Return the families that the policies can score; if there is no such family, only the neutral risk."""
+    """Return the families that the policies can score. Without such a family, return a family of the neutral risk."""
     kept = []
     for family in families:
         try:

@@ -1,8 +1,8 @@
 """The four-room world with a tabular library: GPI in every cell, scores in one cell, rollouts.
 
-The context is the set of objects collected so far. An agent in the cell of an object has collected it, so this cell is
+The context is the set of objects collected so far. An agent collects an object by entering its cell, so this cell is
 always scored with the object's bit set. No action is taken in walls and at the goal. Visits include the start and the
-last cell, so the visits of a goal are the share of episodes that reach it. A failure is a trap that fires.
+last cell, so the visits of a goal are the share of episodes that reach the goal. A failure is a trap that fires.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PLAYED = 12  # rollouts whose paths are kept
 _TASKS, _STEPS = 24, 30_000  # training tasks, each with a neutral and an averse policy; steps for each task
 _TRAINED_FOR = (MeanVariance(0.0), MeanVariance(-4.0))
 _PAPER_ENDS = (1.0, -2.0)  # weights of goal and failure in the paper's tasks
-# chosen so that the dial matters: the library of seed 0 fails in 0 to 20 % of episodes, depending on the level
+# with these weights the dial matters: the library of seed 0 fails in 0 to 20 % of the episodes, depending on the level
 _DEFAULT_CLASSES, _DEFAULT_GOAL, _DEFAULT_FAILURE = (1.0, 0.5, 0.0), 1.0, -2.0
 
 
@@ -86,7 +86,7 @@ class FourRoomScene(MapScene):
         return MapPolicy(action, driver)
 
     def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> SceneScores:
-        """Return the scores in one cell; `seen` is False in walls and at the goal."""
+        """Return the scores in one cell. `seen` is False in walls and at the goal."""
         self.check_place(cell, context)
         limits = limits_of(self.library, self._failure, ways)
         found = self.library.scores(self._observations(np.array([cell]), context)[0], w, risk, limits)
@@ -127,7 +127,7 @@ class FourRoomScene(MapScene):
         return MapOutcome(returns, failures, walks.lengths, found, visits, paths, contexts, so_far)
 
     def _observations(self, cells: Ints, context: int) -> Ints:
-        """Return the observations of `rasf/FourRoom-v0` in cells (B,); in an object's cell, its flag is set."""
+        """Return the observations of `rasf/FourRoom-v0` in cells (B,). In the cell of an object, its flag is 1."""
         self.check_place(self.layout.start, context)
         n_objects = len(self.layout.objects)
         flags = np.tile(context >> np.arange(n_objects) & 1, (len(cells), 1))
@@ -137,7 +137,7 @@ class FourRoomScene(MapScene):
 
 
 def rooms_of(environment: EnvironmentDescription) -> FourRoom:
-    """Return the world that a library's environment was made with.
+    """Return the world of a library's environment.
 
     Args:
         environment: Description of a four-room environment.
@@ -153,7 +153,7 @@ def rooms_of(environment: EnvironmentDescription) -> FourRoom:
     rooms, limit = FourRoom(**kept), environment.max_episode_steps
     if limit is not None:
         rooms = replace(rooms, step_limit=min(rooms.step_limit, limit))
-    # an untrusted file may hold a world of any size
+    # an untrusted file may describe a world of any size
     for name, number, most in (("step_limit", rooms.step_limit, _LONGEST), ("cells", len(rooms.cells), _MOST_CELLS)):
         if number > most:
             raise ValueError(f"{name} must be at most {most} to be shown, got {number}")
@@ -171,17 +171,17 @@ def _weights(rooms: FourRoom) -> tuple[Weight, ...]:
 
 def _in_words(policy: SourcePolicy) -> str:
     *classes, goal, failure = policy.w
-    risk = trained_for(policy.risk).replace("mean-variance", "beta")  # short, since legends are narrow
+    risk = trained_for(policy.risk).replace("mean-variance", "beta")  # short, because legends are narrow
     ends = "" if (goal, failure) == _PAPER_ENDS else f", goal {goal:g}, failure {failure:g}"
     return f"classes {', '.join(f'{w:+.2f}' for w in classes)}{ends}; {risk}"
 
 
 def train_four_room(tick: Callable[[float], None], stop: Stop, seed: int = 0) -> PolicyLibrary:
-    """Train the library of the four-room view, in a few seconds.
+    """Train the library of the four-room view, which takes a few seconds.
 
     Args:
-        tick: Called now and then with the share of the training that is done.
-        stop: Called now and then; if it returns True, `Stopped` is raised.
+        tick: Called repeatedly with the share of the training that is done.
+        stop: Called repeatedly; if the result is True, `Stopped` is raised.
         seed: Seed of the training. Default: 0.
 
     Returns:

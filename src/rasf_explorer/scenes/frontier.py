@@ -1,7 +1,7 @@
 """The frontier of a family of risks: mean return and failures at levels over the range of its dial.
 
-Rollouts are made at every level, with the same random numbers. Levels are evenly spaced over the dial and rounded to
-the steps of its slider; the neutral level is added if it is not among them. `scene` explains dial and level.
+Rollouts at all levels use the same random numbers. Levels are evenly spaced over the dial and rounded to the steps of
+its slider. The neutral level is always included. The module `scene` explains the words dial and level.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Frontier:
 
 
 def levels(family: RiskFamily, count: int = LEVELS) -> tuple[float, ...]:
-    """Return `count` levels of the dial, ends included, and the neutral level, in ascending order."""
+    """Return `count` levels of the dial, with its ends, and the neutral level, in ascending order."""
     even = np.linspace(family.low, family.high, count)
     on_steps = family.low + family.step * np.round((even - family.low) / family.step)
     inside = np.clip(on_steps, family.low, family.high)
-    # 0.30000000000000004 becomes 0.3, so that a level is always the same key of `known`
+    # round 0.30000000000000004 to 0.3, so that a level is always the same key of `known`
     return tuple(sorted({round(float(level), 9) + 0.0 for level in (*inside, family.neutral)}))
 
 
@@ -58,18 +58,18 @@ def frontier(
     stop: Stop = lambda: False,
     known: dict[float, Point] | None = None,
 ) -> Frontier:
-    """Compute the frontier.
+    """Return the frontier, and report it level by level.
 
     Args:
-        scene: The scene that acts.
+        scene: The scene whose policies act.
         w: Weights (d,).
         family: The family of risks.
         seed: Seed of the rollouts, the same at every level.
         episodes: Rollouts for each level.
-        report: Called after each level with the share of levels that are done, and their points.
-        stop: Called now and then; if it returns True, `Stopped` is raised. Default: never.
-        known: Points by level, from earlier calls with the same w, family, seed and episodes; new points are added.
-            Default: none.
+        report: Called after each level with the share of levels that are done, and the frontier of these levels.
+        stop: Called repeatedly; if the result is True, `Stopped` is raised. Default: a function that returns False.
+        known: Points by level, from earlier calls with the same w, family, seed and episodes. New points are added to
+            this dict. Default: no points.
 
     Returns:
         The frontier.

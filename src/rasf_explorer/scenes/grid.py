@@ -1,12 +1,14 @@
-"""The paper's grid (Figure 1), computed exactly: source policies are planned; utilities and visits are solutions of
-linear systems.
+"""The paper's grid (Figure 1), computed exactly. Source policies are planned, and linear systems give utilities and
+visits.
 
-The reward is undiscounted, so utilities could be infinite. The ranges of sliders and dials exclude that: each step has
-a cost, moves slip (so that every policy terminates with probability 1), and aversion is mild enough for the expectation
-of exp(beta return) to exist. Mean, variance, failure rate and length of episodes are exact, too. Only the distribution
-of the return, and so CVaR, is estimated from rollouts, because it has no simple exact form. Rollouts are truncated
+The reward is undiscounted, so utilities could be infinite. The ranges of sliders and dials exclude infinite utilities:
+each step has a cost, moves slip (so that every policy terminates with probability 1), and aversion is mild enough for
+the expectation of exp(beta return) to exist. Mean, variance, failure rate and length of episodes are also exact. Only
+the distribution of the return has no simple exact form, so CVaR is estimated from rollouts. Rollouts are truncated
 after `STEPS` moves. Visits include the start and the last cell, so the visits of a goal are the share of episodes that
-reach it. A failure is an episode that ends in a trap with a cost.
+reach the goal. A failure is an episode that ends in a trap with a cost.
+
+Shapes: S states (the cells), K source policies, A actions.
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ class GridScene(MapScene):
         return MapPolicy(np.where(acts, choice.policy, -1), np.where(acts, choice.source, -1))
 
     def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> SceneScores:
-        """Return the scores in one cell; `seen` is False in cells that end the episode."""
+        """Return the scores in one cell. `seen` is False in cells that end the episode."""
         self.check_place(cell, context)
         values, choice = self._scores(w, risk)
         mean, variance = self._psi[:, cell] @ w, np.einsum("...ij,i,j->...", self._Sigma[:, cell], w, w)
@@ -124,7 +126,7 @@ class GridScene(MapScene):
         )
 
     def _acting(self, policy: Ints, w: Floats, visits: Floats) -> dict[str, float]:
-        """Return the exact measures of the episodes in which a policy acts, given its visits."""
+        """Return the exact measures of a policy's episodes, given its actions (S,) and its visits (S,)."""
         at = (self.grid.start, policy[self.grid.start])
         psi, Sigma = successor_moments(self.mdp, policy)
         costly = [name for name, cost in zip(self.grid.traps, w[2:], strict=True) if cost < 0]
@@ -139,7 +141,7 @@ class GridScene(MapScene):
     def visits(self, policy: Ints) -> Floats:
         """Return the exact mean number of visits n (S,) of each state in an episode.
 
-        It solves n = e + P^T n, with e 1 at the start and 0 elsewhere, and P the policy's transition matrix.
+        The visits solve n = e + P^T n. e is 1 at the start and 0 elsewhere, and P is the policy's transition matrix.
         """
         mdp, begin = self.mdp, np.eye(self.mdp.n_states)[self.grid.start]
         indptr, entries = mdp.under_policy(policy)

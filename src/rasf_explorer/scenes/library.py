@@ -1,9 +1,9 @@
 """The generic scene of a library: contents of the library, scores at the first observation, evaluation on demand.
 
-An environment is made only from an id that is already registered, or that MO-Gymnasium registers, and only with
-settings that a file may choose (`EnvironmentDescription.make_kwargs`). The user may name another environment, `env`,
-whose module has been imported. If the environment belongs to a case of the suite (`rasf_lab.suite`), the case defines
-the names of the features, the failures and the range of the dial.
+An environment is made only from an id that is already registered or that MO-Gymnasium registers, and only with settings
+that a file may choose (`EnvironmentDescription.make_kwargs`). The user may name another environment, `env`, after
+importing its module. If the environment belongs to a case of the suite (`rasf_lab.suite`), the case defines the names
+of the features, the failures and the range of the dial.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LibraryScene(Scene):
         self.library = library
         self._env = library.environment.id if env is None else env
         self._case = case_of(library)
-        self._cannot: str | None = None  # why the environment could not be made, if `warm` has tried to make it
+        self._cannot: str | None = None  # the reason, if `warm` failed to make the environment
         self.title = str(library.environment.id or "A library without an environment's id")
         count = "1 policy" if len(library.policies) == 1 else f"{len(library.policies)} policies"
         self._world = "" if self._case is None else f"{self._case.about[0].upper()}{self._case.about[1:]}. "
@@ -58,18 +58,18 @@ class LibraryScene(Scene):
         )
         calibrated = library.calibration
         if calibrated is not None and len(calibrated.costs):
-            # the limit is on the first calibrated cost; its values in the calibration give the range of the slider
+            # the limit is for the first calibrated cost, and the range of its slider is from values in the calibration
             self._cost, self._sign = int(calibrated.costs[0]), float(calibrated.signs[0])
             largest = float(abs(calibrated.realised[:, -len(calibrated.costs)]).max())
             high = float(f"{max(1.5 * largest, 1e-3):.1g}")
             self.limit = Weight(f"{calibrated.names[0]} at most, 95 % sure", 0.0, high, high / 100, high)
 
     def limits(self, ways: Ways) -> dict[str | int, float | Limit] | None:
-        """Return the limits for acting, or None."""
+        """Return the limits for acting, or None without a limit."""
         return None if self.limit is None else limits_of(self.library, self._cost, ways, self._sign)
 
     def facts(self) -> list[tuple[str, str]]:
-        """Return facts about the library: pairs of a name and words."""
+        """Return facts about the library, as pairs of a name and a text."""
         library, held = self.library, self.library.sources.describe()
         is_table, environment = library.sources.family is Family.TABLES, library.environment
         settings = ", ".join(f"{name} {_plain(value)}" for name, value in environment.kwargs.items())
@@ -93,7 +93,7 @@ class LibraryScene(Scene):
         ]
 
     def warm(self, stop: Stop) -> None:
-        """Make the environment once, since a package that it needs may not be installed."""
+        """Try to make the environment, because a package that the environment needs may not be installed."""
         super().warm(stop)
         if self.can_run() is None:
             try:
@@ -102,7 +102,7 @@ class LibraryScene(Scene):
                 self._cannot = f"The library cannot act here: {sentence_of(error)}."
 
     def can_run(self) -> str | None:
-        """Return None if the library can act in an environment, otherwise one sentence with the reason."""
+        """Return None if the library can act in its environment, otherwise a sentence with the reason."""
         from rasf.envs.registration import is_registered
 
         env_id, phi = self._env, self.library.environment.phi
@@ -130,7 +130,7 @@ class LibraryScene(Scene):
             environment.close()
 
     def scores_at(self, obs: object, w: Floats, risk: Risk, ways: Ways = PLAIN, t: int = 0) -> SceneScores:
-        """Return the scores of every policy and action at `obs` after t steps; a limit is on the sum from then on."""
+        """Return the scores of every policy and action at `obs` after t steps. A limit is on the sum from then."""
         found = self.library.scores(obs, w, risk, self.limits(ways), t)
         action, driver = int(found.action) - self.library.environment.first_action, int(found.source)
         return SceneScores(found.values, found.mean, found.std, action, driver, bool(found.seen), self.library.gamma)
@@ -145,7 +145,7 @@ class LibraryScene(Scene):
         stop: Stop = lambda: False,
         ways: Ways = PLAIN,
     ) -> Comparison:
-        """Evaluate the library in its environment, by `PolicyLibrary.compare`.
+        """Evaluate the library in its environment by `PolicyLibrary.compare`.
 
         Args:
             w: Weights (d,).
@@ -153,7 +153,7 @@ class LibraryScene(Scene):
             episodes: Episodes for each risk.
             seed: Seed of the episodes.
             report: Called with the share of episodes done.
-            stop: Called now and then; if it returns True, `Stopped` is raised. Default: never.
+            stop: Called repeatedly; if the result is True, `Stopped` is raised. Default: a function that returns False.
             ways: A limit and static risk, for the first risk only. Default: neither.
 
         Returns:
@@ -195,7 +195,7 @@ class LibraryScene(Scene):
 
 
 def case_of(library: PolicyLibrary) -> Case | None:
-    """Return the case of the suite whose environment a library was trained in, or None."""
+    """Return the case of the suite with the environment of a library, or None."""
     from rasf_lab.suite.cases import case_names, find_case
 
     mine = library.environment
@@ -204,7 +204,7 @@ def case_of(library: PolicyLibrary) -> Case | None:
 
 
 def _farthest(case: Case) -> float | None:
-    """Return the largest aversion -beta among the case's mean-variance risks, or None if it has none."""
+    """Return the largest aversion -beta among the mean-variance risks of a case, or None without such risks."""
     from rasf_lab.suite.cases import is_dial
 
     risks = [risk_from_text(text) for text in case.actings if is_dial(text)]
@@ -212,7 +212,7 @@ def _farthest(case: Case) -> float | None:
 
 
 def _weights(library: PolicyLibrary, case: Case | None) -> tuple[Weight, ...]:
-    """Return sliders over the range of the trained weights, at least [-1, 1]; the default is the first task."""
+    """Return sliders over the range of the trained weights and [-1, 1]. The default is the first task."""
     tasks = np.array([policy.w for policy in library.policies])
     low, high = np.minimum(tasks.min(axis=0), -1.0), np.maximum(tasks.max(axis=0), 1.0)
     steps = 10.0 ** np.floor(np.log10((high - low) / 50))  # 50 to 500 steps over the range

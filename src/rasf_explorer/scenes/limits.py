@@ -1,4 +1,4 @@
-"""The limit that a user sets on one feature by a slider, and sentences about its price and calibrated bounds.
+"""The limit that a user sets on one feature by a slider, and sentences about prices of limits and calibrated bounds.
 
 The price is the smallest penalty per unit of the feature at which the best choice keeps the limit.
 """
@@ -27,8 +27,8 @@ def limits_of(
         sign: 1 for feature <= limit, -1 for feature >= -limit (a cost stored as a negative feature). Default: 1.
 
     Returns:
-        A limit on the feature, or None without a limit. If the feature is calibrated, the limit is on the sum in an
-        episode and kept with 95 % probability; otherwise the limit is on the expected discounted sum.
+        The limit by the feature's index, or None without a limit. A limit on a calibrated feature is for the sum in an
+        episode, and is kept with 95 % probability. Any other limit is for the expected discounted sum.
     """
     if ways.limit is None:
         return None
@@ -46,9 +46,9 @@ def notes_of(library: PolicyLibrary, rule: ActingRule, obs: npt.NDArray[Any], me
 
     Args:
         library: The library.
-        rule: The rule by which the rollouts acted.
+        rule: The acting rule of the rollouts.
         obs: The first observations of the rollouts.
-        memory: The state of the rule at the start of the rollouts, with the prices; None if the rule has no state.
+        memory: The memory of the rule, with the prices; None if the rollouts acted without memory.
 
     Returns:
         The sentences.

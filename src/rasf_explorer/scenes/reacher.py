@@ -1,12 +1,13 @@
-"""The reacher with a library of networks: the objective over tip positions, scores, and rollouts of the arm.
+"""The reacher with a library of networks: the objective at tip positions, scores, and rollouts of the arm.
 
-The arm at rest reaches a tip position with its elbow bent to either side. The objective and the scores at a tip
-position are those of the side with the larger value. A field is the objective at a grid of tip positions. For histogram
-networks, mean and variance of every feature at these postures depend neither on w nor on the risk. These moments are
-computed once (`warm`), and a field for a mean-variance risk is then a weighted sum of them. For other risks and
-networks every field is scored by the networks. CVaR convolves histograms, which takes seconds for a field and longer
-for a rollout, so CVaR is not offered here. Returns are undiscounted sums over an episode. Every episode lasts until its
-time limit.
+The arm at rest reaches a tip position in two postures, with its elbow bent to either side. The objective and the scores
+at a tip position are those of the posture with the larger value. A field is the objective at a grid of tip positions.
+
+For histogram networks, mean and variance of every feature at these postures depend neither on w nor on the risk. `warm`
+computes these moments once. A field for a mean-variance risk is then a weighted sum of the moments. For other risks and
+networks, the networks compute every field. CVaR would need convolutions of histograms, which take seconds for a field
+and longer for a rollout, so this scene has no CVaR. Returns are undiscounted sums over an episode. Every episode lasts
+until its time limit.
 """
 
 from __future__ import annotations
@@ -82,20 +83,20 @@ class ReacherScene(ArmScene):
         where = grid(_POINTS)
         self._tips: Floats = where.tips[where.reached]
         self._cell = float(where.tips[0, 1, 0] - where.tips[0, 0, 0])
-        # (2 P, n): all tip positions with the elbow bent to one side, then all with the elbow bent to the other side
+        # (2 P, inputs): all P tip positions with the elbow bent to one side, then with the elbow bent to the other side
         self._obs = np.asarray(world.observe(where.states), np.float32)
         self._moments: tuple[Floats, Floats] | None = None
         self._warming = threading.Lock()
 
     def warm(self, stop: Stop = lambda: False) -> None:
-        """Compute the moments, which depend on no slider, and compile functions by calling them; takes seconds."""
+        """Compute the moments, which depend on no slider, and compile functions by calls. This takes seconds."""
         self._learn_moments(stop)
         w, risk = self.default_task, self.families[0].make(self.families[0].default)
         self.at((0.0, 0.0), w, risk)
         self.roll_out(w, risk, 1, 0, stop)
 
     def _learn_moments(self, stop: Stop) -> None:
-        """Compute mean and variance of every feature at all postures once; other threads wait for the result."""
+        """Compute mean and variance of every feature at all postures, only once. Other threads wait for the result."""
         with self._warming:
             if self._moments is not None or self._sources.law_kind is not LawKind.HISTOGRAM:
                 return
@@ -164,14 +165,14 @@ class ReacherScene(ArmScene):
         )
 
     def _from_heaviest(self, tips: Floats, w: Floats) -> Interval:
-        """Return the mean distance (m) from the target with the largest weight; nan if no target has a positive one."""
+        """Return the mean distance (m) from the target with the largest weight; nan without a positive weight."""
         if w[:-1].max() <= 0:
             return Interval(np.nan, np.nan, np.nan)
         away = self.world.distances(tips)[..., int(w[:-1].argmax())]
         return within(normal_mean(away.mean(axis=0)), 0.0)
 
     def _values(self, w: Floats, risk: Risk) -> Floats:
-        """Return values (K, 2 P, A) at all postures."""
+        """Return the scores (K, 2 P, A) of K policies and A actions at all 2 P postures."""
         weights = self._checked(w)
         if isinstance(risk, MeanVariance):
             self._learn_moments(lambda: False)
@@ -185,10 +186,10 @@ class ReacherScene(ArmScene):
 
 
 def world_of(library: PolicyLibrary) -> Reacher:
-    """Return the world that a library's environment was made with.
+    """Return the world of a library's environment.
 
     Args:
-        library: Networks of `rasf/Reacher-v0`.
+        library: A library of networks for `rasf/Reacher-v0`.
 
     Returns:
         The world.
@@ -207,7 +208,7 @@ def world_of(library: PolicyLibrary) -> Reacher:
         raise ValueError(f"episode_length must be at most {_LONGEST} to be shown, got {world.episode_length}")
     sizes, sources = (world.observation_size, world.n_features, world.n_actions), library.sources
     if sizes != (sources.n_inputs, sources.n_features, sources.n_actions):
-        fitting = "{} observation entries, {} features and {} actions, as its reacher".format(*sizes)
+        fitting = "{} observation entries, {} features and {} actions, to fit its reacher".format(*sizes)
         raise ValueError(f"library must have {fitting}")
     return world
 

@@ -1,15 +1,17 @@
-"""Scenes of the explorer: a scene does the computations for one world, and returns numbers without pictures.
+"""Scenes of the explorer. A scene does the computations for one world, and returns numbers without pictures.
 
     Scene          sliders for the reward weights w, and families of risks
     RolloutScene   a scene with rollouts from the start states, on a map, with an arm, or on a road
 
 A family of risks has one parameter, beta or alpha. The slider of this parameter is the *dial*, and a value of the
 parameter is a *level*. The *driver* of a state is the source policy that GPI selects there. On a map, GPI's choice may
-depend on the cell and on the objects collected so far. These objects, as a bit mask, are the *context*; at the start of
-an episode the context is 0.
+depend on the cell and on the objects collected so far. A bit mask of these objects is the *context*. At the start of an
+episode the context is 0.
 
 A scene accepts any w and any risk of its families. `policy`, `cell`, `field` and `at` are called while a slider moves.
-`roll_out` is called in another thread once the slider rests, and can be stopped.
+`roll_out` is called in another thread once the slider rests. A running call of `roll_out` can be stopped.
+
+Shapes: d features, K source policies, A actions, n rollouts, T steps, C cells of a map, P tip positions of an arm.
 """
 
 from __future__ import annotations
@@ -30,16 +32,16 @@ from rasf.statistics.intervals import Interval, event_interval, normal_mean
 from rasf_explorer.scenes.closed_forms import normal_tail, normal_variance
 
 ACTIONS = tuple(MOVES)  # on all maps: left, up, right, down
-Stop = Callable[[], bool]  # called during long work, which raises `Stopped` if the function returns True
+Stop = Callable[[], bool]  # long work calls this function repeatedly, and raises `Stopped` if the result is True
 
 
 class Stopped(Exception):
-    """Work was stopped because its result is no longer needed."""
+    """An error that ends work whose result is no longer needed."""
 
 
 @dataclass(frozen=True)
 class Weight:
-    """A slider for the weight of one feature. In a random task, the weight is random if `drawn`, else the default."""
+    """A slider for the weight of one feature. A random task has a random weight if `drawn`, else the default weight."""
 
     name: str
     low: float
@@ -70,13 +72,13 @@ class RiskFamily:
 
     @property
     def has_dial(self) -> bool:
-        """Whether the dial has more than one level; some policies support only the neutral risk."""
+        """Whether the dial has more than one level. Some policies support only the neutral risk."""
         return self.low < self.high
 
 
 @dataclass(frozen=True)
 class Ways:
-    """Options of acting in addition to task and risk: a limit, and static risk."""
+    """Options of acting, in addition to task and risk: a limit, and whether the risk is static."""
 
     limit: float | None = None
     static: bool = False
@@ -91,7 +93,7 @@ class SceneScores:
 
     values: Floats  # (K, A) under the risk, -inf where a policy cannot be scored
     mean: Floats  # (K, A) of the return
-    std: Floats  # (K, A) of the return, nan where it is not learned
+    std: Floats  # (K, A) of the return, nan where no std was learned
     action: int  # GPI's choice
     driver: int  # the selected source policy
     seen: bool  # whether anything was learned in this state
@@ -100,14 +102,14 @@ class SceneScores:
 
 @dataclass(frozen=True)
 class SceneOutcome:
-    """Results of rollouts from the start states; `measures` are those of `rasf evaluate`, with intervals."""
+    """Results of rollouts from the start states. `measures` are the measures of `rasf evaluate`, with intervals."""
 
     returns: Floats  # (n,) undiscounted
     failures: Floats  # (n,) failures of each rollout
-    lengths: Ints  # (n,)
+    lengths: Ints  # (n,) steps of each rollout
     measures: dict[str, Interval]  # return, return_variance, return_cvar, failures, length; speed on a road
     exact: frozenset[str] = field(default=frozenset(), kw_only=True)  # measures that are not estimated from rollouts
-    utilities: dict[str, float] = field(default_factory=dict, kw_only=True)  # of the start state, if they are known
+    utilities: dict[str, float] = field(default_factory=dict, kw_only=True)  # known utilities of the start state
     notes: tuple[str, ...] = field(default=(), kw_only=True)  # on prices of limits, bounds, limits that cannot be kept
 
     @property
@@ -120,7 +122,7 @@ O_co = TypeVar("O_co", bound=SceneOutcome, covariant=True)
 
 
 def measures(returns: Floats, failures: Floats, lengths: Ints) -> dict[str, Interval]:
-    """Return the measures of n rollouts, with intervals in closed form; CVaR is the mean of the worst tenth."""
+    """Return the measures of n rollouts, with intervals in closed form. CVaR is the mean of the worst tenth."""
     return {
         "return": normal_mean(returns),
         "return_variance": normal_variance(returns),
@@ -131,21 +133,21 @@ def measures(returns: Floats, failures: Floats, lengths: Ints) -> dict[str, Inte
 
 
 def within(interval: Interval, low: float, high: float = np.inf) -> Interval:
-    """Clip the ends of an interval to possible values."""
+    """Return an interval with its ends clipped to [low, high]."""
     return Interval(interval.estimate, max(interval.low, low), min(interval.high, high))
 
 
 class Scene(ABC):
     """Sliders, dials and the names of the source policies."""
 
-    layers: ClassVar[dict[str, str]]  # layers of the picture: name in links, label
+    layers: ClassVar[dict[str, str]]  # labels of the layers of the picture, by the layer's name in links
     title: str
-    about: str  # what the picture shows, and what a failure is, in a few sentences
+    about: str  # a few sentences on the picture and on failures
     failure: ClassVar[str] = "failure"  # the word for a failure
     weights: tuple[Weight, ...]  # one slider per feature
     families: tuple[RiskFamily, ...]  # the available risks; the first is the default
     policies: tuple[str, ...]  # task and risk of each source policy, in words
-    limit: Weight | None = None  # a slider for a limit, whose right end means no limit; None if there is no slider
+    limit: Weight | None = None  # a slider for a limit, whose right end means no limit; None for no slider
     offers_static: bool = False  # whether the scene supports static risk
 
     @property
@@ -153,7 +155,7 @@ class Scene(ABC):
         return np.array([weight.default for weight in self.weights], np.float64)
 
     def random_task(self, rng: np.random.Generator) -> Floats:
-        """Return random weights: uniform over the values of each slider with `drawn`, the default otherwise."""
+        """Return random weights: uniform over the values of a slider with `drawn`, the default of other sliders."""
         task = self.default_task
         for i, weight in enumerate(self.weights):
             if weight.drawn:
@@ -166,7 +168,7 @@ class Scene(ABC):
         return next(family for family in self.families if family.name == name)
 
     def warm(self, stop: Stop) -> None:
-        """Do in advance what is slow only at the first call, such as compilation."""
+        """Do slow work of first calls in advance, such as compilation."""
         if stop():
             raise Stopped
 
@@ -178,15 +180,15 @@ class RolloutScene(Scene, Generic[O_co]):
     def roll_out(
         self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False, ways: Ways = PLAIN
     ) -> O_co:
-        """Act from the start states.
+        """Act from the start states, and return the results.
 
         Args:
             w: Weights (d,).
             risk: A risk of one of the scene's families.
             episodes: Number of rollouts.
             seed: Seed of the random numbers, which do not depend on w, risk and ways.
-            stop: Called now and then; if it returns True, `Stopped` is raised. Default: never.
-            ways: A limit and static risk, if the scene offers them. Default: neither.
+            stop: Called repeatedly; if the result is True, `Stopped` is raised. Default: a function that returns False.
+            ways: A limit and static risk, if the scene offers these options. Default: neither.
 
         Returns:
             The results.
@@ -199,7 +201,7 @@ class RolloutScene(Scene, Generic[O_co]):
 
 @dataclass(frozen=True)
 class Layout:
-    """A map: one symbol per cell, row by row, and the meaning of the symbols."""
+    """A map: one symbol for each cell, row by row, and the meaning of the symbols."""
 
     rows: int
     columns: int
@@ -210,13 +212,13 @@ class Layout:
     hazards: tuple[int, ...]
     goals: tuple[int, ...]
     objects: tuple[int, ...]  # cells of objects, in the order of their bits in the context
-    hazards_end: bool = False  # whether every hazard ends the episode, so that no action is taken there
+    hazards_end: bool = False  # whether every hazard ends the episode, so that no action is taken in hazards
 
     @classmethod
     def of(
         cls, shape: tuple[int, int], symbols: str, meaning: dict[str, str], *kinds: str, hazards_end: bool = False
     ) -> Layout:
-        """Make a layout from symbols.
+        """Return a layout made from symbols.
 
         Args:
             shape: Rows and columns.
@@ -236,10 +238,10 @@ class Layout:
 
 @dataclass(frozen=True)
 class MapPolicy:
-    """GPI's choices in all cells (C,) in one context; -1 where no action is taken or nothing was learned."""
+    """GPI's choices in all cells in one context; -1 where no action is taken or nothing was learned."""
 
-    action: Ints
-    driver: Ints  # the selected source policy
+    action: Ints  # (C,)
+    driver: Ints  # (C,) the selected source policy
 
 
 @dataclass(frozen=True)
@@ -247,7 +249,7 @@ class MapOutcome(SceneOutcome):
     """Rollouts on a map."""
 
     visits: Floats  # (C,) mean number of steps in each cell per episode
-    paths: tuple[Ints, ...]  # cells of the first few rollouts, the start included
+    paths: tuple[Ints, ...]  # cells of the first few rollouts, from the start on
     contexts: tuple[Ints, ...]  # the context at every step of these rollouts
     earned: tuple[Floats, ...] = ()  # the accrued return at every step of these rollouts; empty without static risk
     threshold: float = float("nan")  # the threshold of the static risk (`rasf.library.acting.static`)
@@ -265,7 +267,7 @@ class MapScene(RolloutScene[MapOutcome]):
 
     @abstractmethod
     def policy(self, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> MapPolicy:
-        """Return GPI's choice in every cell; a limit is on the sum of the feature from that cell on."""
+        """Return GPI's choice in every cell. A limit applies to the sum of the feature from the cell on."""
 
     @abstractmethod
     def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> SceneScores:
@@ -278,7 +280,7 @@ class MapScene(RolloutScene[MapOutcome]):
         self.roll_out(w, risk, 2, 0, stop)
 
     def check_place(self, cell: int, context: int) -> None:
-        """Refuse a cell or a context that is not on the map."""
+        """Raise an error for a cell or a context that the map does not have."""
         cells, contexts = len(self.layout.symbols), 2 ** len(self.layout.objects)
         if not 0 <= cell < cells:
             raise ValueError(f"cell must be 0 to {cells - 1}, got {cell}")
@@ -299,7 +301,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Field:
-    """GPI's objective over tip positions with the arm at rest."""
+    """GPI's objective, its largest score, at tip positions with the arm at rest."""
 
     tips: Floats  # (P, 2)
     value: Floats  # (P,)
@@ -309,13 +311,13 @@ class Field:
 
 @dataclass(frozen=True)
 class ArmOutcome(SceneOutcome):
-    """Rollouts of the arm."""
+    """Rollouts of the arm. The first m rollouts have positions, in metres."""
 
     in_circle: Interval  # share of time in risky circles
-    # mean distance (m) from the target with the largest weight, in the second half of a rollout; nan if no target has a
-    # positive weight
+    # mean distance in metres from the target with the largest weight, in the second half of a rollout; nan if no target
+    # has a positive weight
     distance: Interval
-    elbows: Floats  # (m, T, 2) positions in the first m rollouts
+    elbows: Floats  # (m, T, 2) positions
     tips: Floats  # (m, T, 2) positions
     failed: Ints  # (m, T) 1 at a step with a failure, otherwise 0
 
@@ -332,20 +334,20 @@ class ArmScene(RolloutScene[ArmOutcome]):
 
     @abstractmethod
     def field(self, w: Floats, risk: Risk) -> Field:
-        """Return the objective over tip positions."""
+        """Return the objective at all tip positions."""
 
     @abstractmethod
     def at(self, tip: tuple[float, float], w: Floats, risk: Risk) -> SceneScores:
-        """Return the scores of every policy and action, with the arm at rest and its tip at or near a position."""
+        """Return the scores of every policy and action, for the arm at rest with its tip at or near a position."""
 
 
 @dataclass(frozen=True)
 class Road:
-    """A road from above, in metres; x points right, y down."""
+    """A road from above, in metres. x points right, y points down."""
 
     lanes: tuple[tuple[Floats, float], ...]  # centre line (n, 2) and width of each lane
     lines: tuple[tuple[Floats, bool], ...]  # painted lines (n, 2), and whether they are broken
-    obstacles: Floats  # (m, 2)
+    obstacles: Floats  # (obstacles, 2) positions
     window: tuple[float, float]  # width and height of the visible part
     middle: tuple[float, float]  # centre of the window
     follows: bool  # whether the window moves along x with the agent's car
@@ -353,10 +355,10 @@ class Road:
 
 @dataclass(frozen=True)
 class Drive:
-    """One rollout on a road, from the first observation to the last."""
+    """One rollout of T steps on a road. The first car is the own car, which the agent drives."""
 
-    cars: Floats  # (T + 1, n, 4): x, y, heading, 1 if crashed; own car (the agent's) first; nan while not on the road
-    sizes: Floats  # (n, 2) length and width, in metres
+    cars: Floats  # (T + 1, cars, 4): x, y, heading, 1 if crashed; nan while a car is not on the road
+    sizes: Floats  # (cars, 2) length and width, in metres
     speeds: Floats  # (T + 1,) of the own car, in m/s
     observations: tuple[Any, ...]  # T + 1, as the environment returns them
 

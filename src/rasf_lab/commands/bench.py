@@ -1,9 +1,9 @@
-"""`rasf bench`: run the benchmarks of a checkout on this machine and compare them with earlier runs.
+"""`rasf bench`: run the benchmarks of a checkout on this machine, and compare the results with earlier runs.
 
-Benchmarks are scripts in `lab/benchmarks/`, each run in a process of its own. A measure is a number such as a time. If
-the same run also measures a reference implementation, the ratio of the two is shown, which is more reliable on a
-shared machine. The history is a file with one line per run. A measure is marked if it is worse by more than the factor
-`SLOWER` than the median of the earlier runs on the same machine and at the same size.
+Benchmarks are scripts in `lab/benchmarks/`. Each script runs in its own process. A measure is a number such as a time.
+Some scripts also measure a reference implementation. The table then shows the ratio reference / ours, which is more
+reliable than a time on a shared machine. The history is a file with one line per run. A measure is marked if its value
+is more than `SLOWER` times worse than the median of earlier runs on the same machine and at the same size.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from rasf_lab.common.results import Numbers
 
 SLOWER = 1.3
-_FEWEST = 3  # earlier runs that a comparison needs
+_FEWEST = 3  # a comparison needs at least this many earlier runs
 
 
 class Measure(NamedTuple):
-    """A number in a benchmark's JSON, by its path.
+    """A number in the JSON of a benchmark. `path` is the sequence of keys that leads to the number.
 
-    `reference` is the path of another number: the ratio of a reference implementation's number to ours. The ratio may
-    be missing, because references are other packages, which need not be installed.
+    `reference` is the path of the ratio of a reference implementation's number to ours. The ratio is missing from the
+    JSON if the package of the reference implementation is not installed.
     """
 
     label: str
@@ -48,7 +48,7 @@ class Measure(NamedTuple):
 
 
 class Benchmark(NamedTuple):
-    """A script, its arguments at quick and at full size, the measures in its JSON, and whether it needs a GPU."""
+    """A script, its arguments at quick and full size, the measures in its JSON, and whether the script needs a GPU."""
 
     name: str
     script: str
@@ -133,9 +133,10 @@ BENCHMARKS = (
 
 
 class Row(NamedTuple):
-    """One measure: its value, the ratio of the reference's value to it, and its comparison with earlier runs.
+    """A row of the table: the value of a measure, `ratio` (reference / ours), and a comparison with earlier runs.
 
-    `worse` is the factor by which the value is worse than the median of earlier runs, 1 if they are equal.
+    `worse` is the factor by which the value is worse than the median of earlier runs: 2 for twice the time, 1 for equal
+    values, None if there are too few earlier runs.
     """
 
     benchmark: str
@@ -151,23 +152,23 @@ class Row(NamedTuple):
 
 
 def checkout() -> Path:
-    """Return the folder of the benchmarks.
+    """Return the folder of the benchmark scripts.
 
     Raises:
-        ValueError: rasf is not run from a checkout.
+        ValueError: rasf does not run from a checkout.
     """
     folder = Path(rasf.__file__).resolve().parents[2] / "lab" / "benchmarks"
     if not (folder / BENCHMARKS[0].script).is_file():
-        raise ValueError("benchmarks come with a checkout of rasf, but this rasf is installed without them")
+        raise ValueError("benchmarks come with a checkout of rasf, but this rasf is an installed package")
     return folder
 
 
 def measure(chosen: Iterable[Benchmark], quick: bool, history: Path) -> tuple[list[Row], Numbers]:
-    """Run benchmarks, compare the results with the history, and append them to the history.
+    """Run benchmarks, compare the results with the history, and append the results to the history.
 
     Args:
         chosen: the benchmarks.
-        quick: whether to run them at quick size.
+        quick: whether to run the benchmarks at quick size.
         history: the file of earlier runs.
 
     Returns:
@@ -198,7 +199,7 @@ def measure(chosen: Iterable[Benchmark], quick: bool, history: Path) -> tuple[li
 
 
 def read_history(path: Path) -> list[Numbers]:
-    """Return the earlier runs in a file; damaged lines are ignored."""
+    """Return the entries of a history file, without damaged lines. A missing file has no entries."""
     found = []
     for line in path.read_text().splitlines() if path.exists() else ():
         try:
@@ -237,24 +238,24 @@ def _row(benchmark: Benchmark, one: Measure, answer: Numbers, earlier: Sequence[
 
 
 def _number(answer: object, path: tuple[str, ...]) -> float | None:
-    """Return the number at a path in a benchmark's JSON; None if there is none."""
+    """Return the number at a path in a benchmark's JSON, or None if the path leads to no number."""
     for name in path:
         answer = answer.get(name) if isinstance(answer, dict) else None
     return float(answer) if isinstance(answer, int | float) else None
 
 
 def bench(
-    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, about a minute.")] = False,
-    only: Annotated[list[str] | None, typer.Option(help="Only this benchmark; may be repeated.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run at small sizes, for about a minute.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="Run only this benchmark; may be repeated.")] = None,
     history: Annotated[
         Path | None, typer.Option(help="File of earlier runs; lab/benchmarks/history.jsonl by default.")
     ] = None,
 ) -> None:
-    """Measure the speed of rasf: planning, tables, acting, a training step of networks on CPU and GPU, files.
+    """Measure the speed of rasf: planning, tables, acting, a training step of networks on CPU and GPU, and files.
 
     The column "reference / ours" compares rasf with another implementation in the same run. The last column compares
-    with earlier runs on this machine.
+    this run with earlier runs on this machine.
 
     Example: `rasf bench --quick --only planning`
     """

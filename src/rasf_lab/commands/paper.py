@@ -29,7 +29,7 @@ _PLURAL = {"holds": "hold", "does not hold": "do not", "not decided": "are not d
 
 
 class ExperimentName(StrEnum):
-    """The paper's experiments; `all` runs each of them."""
+    """The paper's experiments, and `all` for every experiment."""
 
     grid = "grid"
     theory = "theory"
@@ -54,13 +54,15 @@ class Device(StrEnum):
 
 
 def demo(
-    out: Annotated[Path | None, typer.Option(help="Where to save the picture, or the film.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File of the picture or film; rasf-demo.png or rasf-drive.gif by default.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
     driving: Annotated[
         bool, typer.Option("--driving", help="Film the shipped driving library at two risks (extra `suite`).")
     ] = False,
 ) -> None:
-    """Train a library of policies and act on 27 new tasks, risk-neutral and risk-aware.
+    """Train a library of policies, then act on 27 new tasks, risk-neutral and risk-aware.
 
     Example: `rasf demo --out picture.png`, `rasf demo --driving --out drive.gif`
     """
@@ -75,10 +77,14 @@ def demo(
 
 def reproduce(
     experiment: Annotated[ExperimentName, typer.Argument(help="The experiment, or all.")],
-    preset: Annotated[PaperPreset, typer.Option(help="quick: smaller; paper: the paper's size.")] = PaperPreset.paper,
+    preset: Annotated[
+        PaperPreset, typer.Option(help="quick: small runs; paper: the paper's size.")
+    ] = PaperPreset.paper,
     out: Annotated[Path, typer.Option(help="Folder for results and figures.")] = Path("rasf-results"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
-    batch: Annotated[list[str] | None, typer.Option(help="Reacher: only this batch of runs; may be repeated.")] = None,
+    batch: Annotated[
+        list[str] | None, typer.Option(help="Reacher: execute only this batch of runs; may be repeated.")
+    ] = None,
     device: Annotated[Device, typer.Option(help="Reacher: the required device.")] = Device.any,
     tensorboard: Annotated[Path | None, typer.Option(help="Reacher: folder for TensorBoard scalars.")] = None,
     library: Annotated[
@@ -94,7 +100,7 @@ def reproduce(
     names = every if experiment is ExperimentName.all else [experiment.value]
     for name, value in given.items():
         if value and "reacher" not in names:
-            raise ValueError(f"{name} is for the experiment reacher, got {experiment.value}")
+            raise ValueError(f"{name} needs the experiment reacher, got {experiment.value}")
     check_folder("out", out)
     if tensorboard is not None:
         check_folder("tensorboard", tensorboard)
@@ -126,12 +132,12 @@ def reproduce(
 
 def claims(
     ids: Annotated[list[str] | None, typer.Argument(help="Ids of claims to show in full, such as R1.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON list instead of a table.")] = False,
-    results: Annotated[Path | None, typer.Option(help="Folder of results; the shipped ones by default.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list instead of a table.")] = False,
+    results: Annotated[Path | None, typer.Option(help="Folder of results; the shipped results by default.")] = None,
 ) -> None:
     """Show the claims of the paper and whether our runs support them.
 
-    Some claims can be read in two ways, and have a verdict for each reading.
+    Some claims can be read in two ways. These claims have a verdict for each reading.
 
     Example: `rasf claims`, `rasf claims R1`, `rasf claims --json`
     """
@@ -154,11 +160,11 @@ def claims(
 
 
 def _print_claims(rows: Sequence[Numbers]) -> None:
-    """Print one line for each claim, and how many claims have each verdict."""
+    """Print one line for each claim, and the number of claims with each verdict."""
     from rasf_lab.common.claims import is_ours
 
     if not rows:
-        return  # some batches of the reacher alone decide no claim
+        return  # a run of only some batches of the reacher may decide no claim
     seconds = [row["second_reading"] for row in rows if row["second_reading"]]
     shown = Table(box=None, pad_edge=False, header_style="bold")
     widths = {"id": 3, "verdict": 9} | ({"2nd": 9} if seconds else {}) | {"measured": 22}

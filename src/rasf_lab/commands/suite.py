@@ -1,4 +1,4 @@
-"""`rasf suite [NAME ..]`: benchmark environments, solved at several risks, by a risk-neutral control, and by rivals."""
+"""`rasf suite [NAME ..]`: compare libraries at several risks with a risk-neutral control and with other agents."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def suite(
     ] = SuitePreset.quick,
     rival: Annotated[
         list[RivalName] | None,
-        typer.Option(help="Also train this rival (extra `bench`, or morl-baselines); may be repeated."),
+        typer.Option(help="Also train this other agent (extra `bench`, or morl-baselines); may be repeated."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for runs, results and figures.")] = Path("rasf-suite"),
-    listed: Annotated[bool, typer.Option("--list", help="List the cases, run nothing.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the cases and run nothing.")] = False,
 ) -> None:
-    """Train libraries on a few tasks and act on new tasks at several risks: does risk-aware acting help?
+    """Train libraries on a few tasks, and measure on new tasks whether risk-aware acting helps.
 
     The same command continues an interrupted run.
 

@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from rasf_lab.sweep.spec import Spec
     from rasf_lab.sweep.store import Store
 
-_SHOWN = 20  # lines of a list that are printed; the others are only counted
+_SHOWN = 20  # the number of lines of a list that are printed; further lines are only counted
 _RUN = "run"
 
 
 class EngineName(StrEnum):
-    """How runs are executed: in local processes or on a Ray cluster."""
+    """The place where runs are executed: local processes or a Ray cluster."""
 
     local = "local"
     ray = "ray"
 
 
 class _RunUnlessNamed(TyperGroup):
-    """A command group with a default: if the first argument is not a command, the command is `run`."""
+    """A command group with the default command `run`, for a first argument that is not a command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, "--help"):
@@ -58,10 +58,14 @@ def run(
     folder: Annotated[
         Path | None, typer.Option("--dir", help="Folder of the sweep; rasf-sweeps/NAME by default.")
     ] = None,
-    engine: Annotated[EngineName, typer.Option(help="local: processes here; ray: a cluster.")] = EngineName.local,
-    address: Annotated[str | None, typer.Option(help="Ray: address of the cluster; by default, start one.")] = None,
+    engine: Annotated[
+        EngineName, typer.Option(help="local: processes on this machine; ray: a Ray cluster.")
+    ] = EngineName.local,
+    address: Annotated[
+        str | None, typer.Option(help="Ray: address of the cluster; by default a cluster is started on this machine.")
+    ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Runs at a time; one per core by default.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file, list the runs, start none.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file and list the runs; start no run.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Largest number of runs to execute.")] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
 ) -> None:
@@ -77,7 +81,7 @@ def run(
     from rasf_lab.sweep.table import check_arrow, write_table
 
     if address is not None and engine is not EngineName.ray:
-        raise ValueError("address needs the engine ray; give --engine ray too")
+        raise ValueError("address is only for the engine ray; add --engine ray")
     silence_box_warnings()
     declared = read_spec(spec, memory_gb() if engine is EngineName.local else math.inf)
     store = Store(folder or Path("rasf-sweeps") / declared.name)
@@ -155,7 +159,7 @@ def progress_table(name: str, progress: SweepProgress) -> Table:
 
 
 def _rate(rate: float) -> str:
-    """Return the rate per second, minute or hour, in the first of these units in which it is at least 1."""
+    """Return the rate per second or per minute if this number is at least 1, else the rate per hour."""
     for unit, seconds in (("s", 1), ("min", 60)):
         if rate * seconds >= 1:
             return f"{rate * seconds:.1f}/{unit}"

@@ -1,13 +1,13 @@
-"""Archives of finished runs: for each experiment a numpy file, `EXPERIMENT.npz`, with the arrays that its result needs.
+"""Archives of finished runs: one numpy file for each experiment, `EXPERIMENT.npz`, with the arrays of its runs.
 
-Runs whose arrays have the same names, shapes and types form a group. The member `GROUP/NAME` holds one array of all
-runs in the group, stacked on axis 0; `shared/NAME` is an array of the whole experiment. `index.json` lists the runs of
-each group in the same order, with scalars and provenance.
+Runs whose arrays have the same names, shapes and types form a group. The member `GROUP/NAME` stacks the arrays NAME of
+all runs in the group on axis 0. The member `shared/NAME` is an array of the whole experiment. `index.json` lists the
+runs of each group in the order of axis 0, with scalars and provenance.
 
 Members are compressed by LZMA. An array is stored plainly or as byte planes (the first byte of every number, then the
 second byte of every number, and so on), whichever is smaller. Byte planes are smaller for numbers of similar size,
-because their first bytes are alike. `index.json` has the dtypes of the arrays that are stored as byte planes. The same
-runs give a file of the same bytes.
+because their first bytes are alike. `index.json` has the dtypes of the arrays that are stored as byte planes. Archives
+of equal runs are byte-identical.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def save_archive(path: Path, runs: Iterable[Finished], shared: Mapping[str, Arra
 
 
 def load_archive(path: Path) -> Archive:
-    """Read an archive.
+    """Return the contents of an archive.
 
     Args:
         path: the file.
@@ -106,7 +106,7 @@ def load_archive(path: Path) -> Archive:
                 runs[run] = Finished(run, one["scalars"], one["provenance"], own)
         return Archive(runs, shared)
     except (zipfile.BadZipFile, lzma.LZMAError, EOFError, ValueError, TypeError, KeyError, IndexError) as error:
-        raise ValueError(f"{path} is damaged or no archive of runs: {' '.join(str(error).split())[:120]}") from None
+        raise ValueError(f"{path} is damaged or not an archive of runs: {' '.join(str(error).split())[:120]}") from None
 
 
 def _planes(array: Array) -> npt.NDArray[np.uint8]:
@@ -116,7 +116,7 @@ def _planes(array: Array) -> npt.NDArray[np.uint8]:
 
 
 def _joined(planes: npt.NDArray[np.uint8], stored: str) -> Array:
-    """Return the array (..) with these byte planes (itemsize, ..) and the dtype `stored`."""
+    """Return the array (..) of dtype `stored` whose byte planes are `planes` (itemsize, ..)."""
     joined: Array = np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view(stored)[..., 0]
     return joined
 

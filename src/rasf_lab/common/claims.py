@@ -1,4 +1,4 @@
-"""The paper's claims and the verdicts of our runs on them. `claims.toml` has the texts and the rules."""
+"""The claims of the paper, and the verdicts of our runs on these claims. `claims.toml` has the texts and the rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WITHOUT_RUNS: Numbers = {"verdict": NOT_MEASURED, "measured": "", "seeds": 0, "
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim: its place and wording in the paper, the metric, and the rule that decides (texts of claims.toml)."""
+    """One claim, as texts of `claims.toml`: place and wording in the paper, metric, and the rules of its readings."""
 
     id: str
     where: str
@@ -31,12 +31,12 @@ class Claim:
 
 
 def is_ours(row: Numbers) -> bool:
-    """Return whether a row of `table` is a goal of this project, not a claim of the paper."""
+    """Return whether a row of `table` is a goal of this project rather than a claim of the paper."""
     return bool(row["where"] == "ours")
 
 
 def _read() -> tuple[tuple[Claim, ...], dict[str, ClaimRule], dict[str, ClaimRule]]:
-    """Return the claims of `claims.toml`, and the rules of their first and of their second readings, by claim id."""
+    """Return the claims of `claims.toml`, the rules of the first readings, and the rules of the second readings."""
     written = tomllib.loads((resources.files("rasf_lab.common") / "claims.toml").read_text("utf-8"))
     claims, first, second = [], {}, {}
     for id, given in written.items():
@@ -75,7 +75,7 @@ def table(results: Mapping[str, Result]) -> list[Numbers]:
 
 
 def together(findings: list[Finding]) -> Finding | None:
-    """Combine findings of several experiments on one claim: not decided if verdicts differ, None without findings."""
+    """Combine findings of several experiments on a claim. Different verdicts give "not decided"; no findings, None."""
     if len(findings) < 2:
         return findings[0] if findings else None
     verdicts = {finding.verdict for finding in findings}

@@ -1,4 +1,4 @@
-"""The line under a figure that says where its numbers come from."""
+"""The line under a figure that describes the run from which the figure is drawn."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Results of experiments with provenance: numbers and verdicts, with seed, preset, version, device and wall time.
 
-An experiment has one JSON file, and a second file if it has large arrays. Figures are drawn from these files, never
-from a running computation, and `claims` reads the verdicts from them. Results of our own runs ship with the package.
+An experiment has one JSON file. Large arrays are in a second file. Figures are always drawn from these files, and
+`rasf claims` reads the verdicts from the JSON files. Results of our own runs ship with the package.
 
-A claim of the paper can be understood in more than one way. A reading is one way, with a rule of its own. A claim has a
-first reading, and some claims have a second one.
+A reading is one interpretation of a claim of the paper, with a rule that gives the verdict. Every claim has a first
+reading, and some claims have a second reading.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ import rasf
 from rasf.files import Arrays, load_file, save_file, write_text
 
 Verdict = Literal["holds", "does not hold", "not decided"]
-Numbers = dict[str, Any]  # values of JSON, and arrays
+Numbers = dict[str, Any]  # JSON values and arrays, by name
 _ARRAYS = ".arrays"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The verdict of our runs on a claim, by one reading. `number` is a short form of `measured`, for a table."""
+    """The verdict of our runs on one reading of a claim. `number` is a short form of the text `measured`."""
 
     verdict: Verdict
     measured: str
@@ -40,7 +40,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Finding(Reading):
-    """The first and the second reading of a claim. `sample` says how large the sample is, by default in seeds."""
+    """The first reading of a claim, the size of its `sample` in words, and the second reading if the claim has one."""
 
     sample: str = ""
     second_reading: Reading | None = None
@@ -66,7 +66,7 @@ class Result:
     arrays: Arrays = field(default_factory=dict)
 
     def save(self, folder: Path) -> Path:
-        """Write `folder`/<experiment>.json, and <experiment>.arrays if there are arrays; return the first path."""
+        """Write <experiment>.json, and <experiment>.arrays if there are arrays. Return the path of the JSON file."""
         path = folder / f"{self.experiment}.json"
         if self.arrays:
             save_file(path.with_suffix(_ARRAYS), {"experiment": self.experiment}, self.arrays)
@@ -75,11 +75,11 @@ class Result:
 
 
 def load(path: Path, with_arrays: bool = False) -> Result:
-    """Read a result.
+    """Return the result in a file.
 
     Args:
         path: the JSON file.
-        with_arrays: also read the file of large arrays, if there is one. Default: False.
+        with_arrays: whether to read the file of large arrays too, if it exists. Default: False.
 
     Raises:
         ValueError: the file was not written by `Result.save`.
@@ -113,7 +113,7 @@ def in_folder(folder: Path) -> dict[str, Result]:
 
 
 def _plain(value: object) -> object:
-    """Return `value` in types of JSON, with floats rounded to 12 digits, so that files stay small and stable."""
+    """Return `value` as JSON types. Floats are rounded to 12 significant digits, for small and reproducible files."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

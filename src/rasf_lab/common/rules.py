@@ -1,27 +1,28 @@
-"""Rules of claims as data: the measured values, intervals of them, and tests of the intervals.
+"""Rules that decide claims, as data: measured values, intervals of these values, and tests of these intervals.
 
 A label, such as "rasfc51 -3" (algorithm and beta), names all runs that differ only in the seed. A measure is a
-function from a label to numbers of these runs. `claims.toml` has one table for each rule:
+function from a label to numbers of these runs. `claims.toml` has one table for each rule, with these fields:
 
-    values      for each name a text "MEASURE of LABEL": numbers (seeds,) or (seeds, columns) of the label's runs. A
-                label may end in alternatives, "rasfc51 0|-1|-2", each of which gives a column. Names in braces, such as
-                {noise}, are replaced first.
-    intervals   for each name an expression of the values. An expression with a division is evaluated on means over
-                seeds, every other expression seed by seed. "slope(x)" is the least-squares slope over the columns.
-                "x > y" is the probability that a run of x beats a run of y.
+    values      a table from names to texts "MEASURE of LABEL". A value is an array (seeds,) or (seeds, columns) of the
+                label's runs. A label that ends in alternatives, such as "rasfc51 0|-1|-2", gives one column for each
+                alternative. A name in braces, such as {noise}, is replaced before the text is read.
+    intervals   a table from names to expressions of the values. An expression with a division is evaluated on means
+                over seeds. Every other expression is evaluated for each seed. "slope(x)" is the least-squares slope
+                over the columns. "x > y" is the probability that a run of x has a larger value than a run of y.
     holds       tests of intervals, all of which must hold: "gap > 0", "ratio < 1.1", "0.15 <= drop <= 0.35"
     told        tests that are reported but do not count for the verdict
-    enough, refuted_by   for tests with columns: how many columns must hold, and how many failing columns refute the
-                claim. By default all columns must hold, and one failing column refutes the claim.
-    exactly     for tests with columns: the number of columns that must hold; all others must fail
-    measured    format string of the report. The name of a value stands for its mean, the name of an interval for
-                estimate and ends, and "seeds" for the number of seeds. verdicts[n] is the verdict of test n; held[n]
-                and refuted[n] are the numbers of columns on which test n holds and fails.
-    number      format string of the short form, for a table
-    names       replacements for names in braces that only this rule has
+    enough      for tests with columns: the number of columns on which a test must hold. Default: all columns.
+    refuted_by  for tests with columns: the number of failing columns that refutes the claim. Default: 1.
+    exactly     for tests with columns: the number of columns on which a test must hold. The test must fail on all
+                other columns. Default: no such condition.
+    measured    format string of the report. The name of a value gives its mean, the name of an interval gives its
+                estimate and ends, and "seeds" gives the number of seeds. verdicts[n] is the verdict of test n, held[n]
+                the number of columns on which test n holds, and refuted[n] the number of columns on which it fails.
+    number      format string of the short form of the report, for a table
+    names       replacements for names in braces, for this rule only
     also        rules whose report is appended if their runs exist
 
-Intervals use only the seeds that all labels of a rule have, and compare values of the same seed.
+Intervals use only the seeds that all labels of a rule have. Values are paired by seed.
 """
 
 from __future__ import annotations
@@ -66,14 +67,14 @@ Measure = Callable[[AnyRuns, str], Floats]
 
 
 class Told(Interval):
-    """An interval. A format specification applies to its estimate and to both ends."""
+    """An interval whose format specification applies to the estimate and to both ends."""
 
     def __format__(self, spec: str) -> str:
         return "{} [{}, {}]".format(*(format(number, spec) for number in self)) if spec else str(self)
 
 
 class Columns(tuple[Interval, ...]):
-    """One interval for each column, and the columns' `names` or (). A format specification keeps only estimates."""
+    """One interval for each column, and the columns' `names` or (). A format specification shows only estimates."""
 
     names: tuple[str, ...] = ()
 
@@ -90,7 +91,7 @@ class Columns(tuple[Interval, ...]):
 
 
 class Means(tuple[float, ...]):
-    """One mean for each column. A format specification applies to each mean."""
+    """One mean for each column. A format specification applies to every mean."""
 
     def __format__(self, spec: str) -> str:
         return ", ".join(format(one, spec) for one in self)
@@ -123,11 +124,11 @@ class ClaimRule:
     also: tuple[Mapping[str, object], ...] = ()
 
     def takes(self, name: str) -> bool:
-        """Return whether the rule's values contain `name` in braces."""
+        """Return whether a value of the rule contains `name` in braces."""
         return any(f"{{{name}}}" in value for value in self.values.values())
 
     def quantities(self, **names: str) -> dict[str, tuple[str, list[str]]]:
-        """Return for each name of a value its measure and its labels.
+        """Return the measure and the labels of every value, by the name of the value.
 
         Args:
             **names: replacements for names in braces.
@@ -140,11 +141,11 @@ class ClaimRule:
         return found
 
     def labels(self, **names: str) -> list[str]:
-        """Return the labels of all runs that the rule reads, each once; `names` as in `quantities`."""
+        """Return the labels of all runs that the rule reads, without repetitions; `names` as in `quantities`."""
         return list(dict.fromkeys(label for _, labels in self.quantities(**names).values() for label in labels))
 
     def read(self, runs: AnyRuns, measures: Mapping[str, Measure[AnyRuns]], **names: str) -> Reading | None:
-        """Apply the rule to runs.
+        """Return the reading that the rule gives for finished runs.
 
         Args:
             runs: all finished runs.
@@ -152,7 +153,7 @@ class ClaimRule:
             **names: replacements for names in braces.
 
         Returns:
-            The reading; None if runs are missing.
+            The reading; None if a label has no runs.
         """
         labels = self.labels(**names)
         if not set(labels) <= runs.arrays.keys():
@@ -162,7 +163,7 @@ class ClaimRule:
         columns: dict[str, tuple[str, ...]] = {}
         for key, (measure, each) in self.quantities(**names).items():
             found = [measures[measure](common, label) for label in each]
-            values[key] = np.stack(found) if len(found) > 1 else found[0].T  # from here on, seeds are the last axis
+            values[key] = np.stack(found) if len(found) > 1 else found[0].T  # the last axis is now the seed
             columns[key] = tuple(label.rpartition(" ")[2] for label in each) if len(each) > 1 else ()
         means: dict[str, float | Means] = {
             key: Means(value.mean(axis=1).tolist()) if value.ndim > 1 else float(value.mean())
@@ -181,7 +182,7 @@ class ClaimRule:
     def _test(
         self, text: str, intervals: Mapping[str, Told | Columns], means: Mapping[str, float | Means]
     ) -> tuple[Verdict, int, int]:
-        """Return the verdict of a test, and the numbers of columns on which it holds and fails."""
+        """Return the verdict of a test, and the numbers of columns on which the test holds and fails."""
         tree = ast.parse(text, mode="eval").body
         assert isinstance(tree, ast.Compare)
         parts = [tree.left, *tree.comparators]
@@ -199,7 +200,7 @@ class ClaimRule:
 
 
 def as_rule(given: Mapping[str, object]) -> ClaimRule:
-    """Return the rule of a TOML table."""
+    """Return the rule that a TOML table describes."""
     fields: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in given.items()}
     return ClaimRule(**fields)
 

@@ -27,8 +27,8 @@ def run_all(
         spec: all runs of the sweep.
         folder: the folder of the sweep.
         tick: called once for each run. If many runs form one job, the calls are spread over the progress of the job.
-        gpus: GPUs to use, one process on each. Default: none, one process on each core.
-        already_ticked: for how many runs an earlier call of this function has called `tick`. Default: 0.
+        gpus: ids of the GPUs to use, with one process on each GPU. Default: no GPUs, and one process on each core.
+        already_ticked: the number of runs for which an earlier call of this function called `tick`. Default: 0.
         only: the runs to execute. Default: all runs of the sweep.
 
     Raises:
@@ -60,11 +60,11 @@ def run_all(
 
 
 def with_defaults(run: type, parameters: Mapping[str, Parameter]) -> dict[str, Any]:
-    """Return all fields of a dataclass except `seed`, with values from `parameters` or else the defaults.
+    """Return the values of all fields of a dataclass except `seed`, by name.
 
     Args:
         run: the dataclass.
-        parameters: values by name of the field.
+        parameters: values by name of the field. All other fields have their default.
 
     Raises:
         ValueError: a parameter is not a field, or a field without a default is missing.

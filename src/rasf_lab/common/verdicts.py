@@ -1,8 +1,8 @@
 """Verdicts from intervals.
 
-Intervals are 95 % bootstrap intervals over seeds. A claim states a range for a true value, such as above 0. It holds if
-the whole interval is in the range, does not hold if no part of the interval is, and is not decided otherwise or with
-fewer than five seeds.
+Intervals are 95 % bootstrap intervals over seeds. A claim states a range for a true value, such as above 0. The claim
+holds if the whole interval is in the range. It does not hold if the interval and the range do not overlap. Otherwise,
+and always with fewer than five seeds, the claim is not decided.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AnyReading = TypeVar("AnyReading", bound=Reading)
 
 
 def holds(condition: bool) -> Verdict:
-    """Return the verdict on a condition that is decided without an interval: an exact or counted result."""
+    """Return the verdict on a condition about an exact or counted result, which needs no interval."""
     return "holds" if condition else "does not hold"
 
 
@@ -43,11 +43,11 @@ def within(interval: Interval, low: float, high: float) -> Verdict:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the verdict on a claim of several parts, all of which must hold."""
+    """Return the verdict on a claim that holds if all its parts hold, from the verdicts on the parts."""
     given = set(verdicts)
     return next((verdict for verdict in ("does not hold", "not decided") if verdict in given), "holds")
 
 
 def with_enough_seeds(reading: AnyReading) -> AnyReading:
-    """Return the reading, changed to "not decided" if it has fewer than five seeds."""
+    """Return the reading. With fewer than five seeds, the verdict is changed to "not decided"."""
     return reading if reading.seeds >= _FEWEST_SEEDS else replace(reading, verdict="not decided")

@@ -1,12 +1,12 @@
-"""highway-env's Kinematics observation, compiled: a row for the ego, then one for each of the closest visible objects.
+"""highway-env's Kinematics observation, compiled: a row for the ego, then rows for the closest visible objects.
 
 The ego is the car that observes. An object is visible if it is nearer than the perception distance and at most two car
-lengths behind the ego. With `see_behind` vehicles further behind are visible too, but obstacles are not. The closest
-objects have the smallest |distance along the ego's lane|. Each feature with a range is mapped to [-1, 1] and clipped;
-rows without an object are 0.
+lengths behind the ego. With `see_behind`, vehicles that are further behind are visible, too, but obstacles are not. The
+closest objects have the smallest |distance along the ego's lane|. Features with a range are mapped to [-1, 1] and, with
+`clip`, clipped. Rows without an object are 0.
 
 The features cos_d and sin_d are the direction from a car to the end of its route, or 0 without a route. For cars other
-than the ego they are 0 unless `intentions` is set (highway-env's observe_intentions).
+than the ego, cos_d and sin_d are 0 unless `intentions` is set (highway-env's observe_intentions).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _X, _VY, _COS_D = (FEATURES.index(name) for name in ("x", "vy", "cos_d"))
 
 
 class View(NamedTuple):
-    """Settings of the observation, as in highway-env's KinematicObservation."""
+    """Settings of the observation, as in highway-env's KinematicObservation, with F features per row."""
 
     features: Ints  # (F,) indices into FEATURES
     ranges: Floats  # (F, 2), nan for features that are not scaled
@@ -42,7 +42,7 @@ class View(NamedTuple):
 
 @compiled(_nrt=False)
 def destination(network: RoadMap, routes: Ints, car: Any) -> tuple[float, float]:
-    """Return the direction (cos, sin) from a car to the end of its route, (0, 0) without a route."""
+    """Return the direction (cos, sin) from a car to the end of its route; (0, 0) without a route."""
     if car.kind == OBSTACLE or car.route == car.route_end:
         return 0.0, 0.0
     road, wanted = routes[car.route_end - 1]
@@ -55,7 +55,7 @@ def destination(network: RoadMap, routes: Ints, car: Any) -> tuple[float, float]
 
 @compiled(_nrt=False)
 def feature(car: Any, number: int) -> float:
-    """Return the feature FEATURES[number] of an object, not relative to the ego; cos_d and sin_d are not supported."""
+    """Return the absolute value of the feature FEATURES[number] of an object, except for cos_d and sin_d."""
     if number == 0:
         return 1.0
     if number == 1:
@@ -84,7 +84,7 @@ def observe(view: View, network: RoadMap, cars: Cars, routes: Ints, ego: int) ->
         if not -2 * here.length < gap and not (view.see_behind and cars[i].kind != OBSTACLE):
             continue
         at = count
-        # objects with equal gaps keep the road's order
+        # objects with equal gaps stay in the road's order
         while view.sort and at > 0 and gaps[at - 1] > abs(gap):
             seen[at], gaps[at] = seen[at - 1], gaps[at - 1]
             at -= 1

@@ -1,16 +1,17 @@
-"""A road network as arrays: lanes that are straight, sine-shaped or arcs, and the connections between them.
+"""A road network as arrays: lanes that are straight, sine-shaped or arcs, and the connections between lanes.
 
-A lane has its own coordinates: s along it, r across it. With the lane's start p, its direction u and the normal n of u,
-a point p' has the coordinates
+A lane has the coordinates s, along the lane, and r, across the lane. With the lane's start p, its direction u and the
+normal n of u, a point p' has the coordinates
 
     straight    s = (p' - p) . u                              r = (p' - p) . n
     sine        s = (p' - p) . u                              r = (p' - p) . n - amplitude * sin(pulsation * s + phase)
     arc         s = +-(angle from the start) * radius         r = +-(radius - distance from the centre),
                                                               where the sign is the sense of rotation
 
-Lanes are numbered in the order of highway-env's graph (from, to, id), so the lanes of a road are consecutive, and so
-are the roads that leave a node. A vehicle is on the lane with the smallest distance: |r|, plus the length by which s
-exceeds [0, length], plus the angle between the headings of vehicle and lane.
+Lanes are numbered in the order of highway-env's graph (from, to, id). So the lanes of a road have consecutive numbers,
+and the roads that leave a node, too. A vehicle is on the lane with the smallest distance. The distance is |r|, plus the
+length by which s is outside [0, length], plus the angle between the headings of vehicle and lane. Shapes: L lanes,
+R roads, N nodes.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ Lane = Any  # a record of LANE; numba infers it, mypy cannot
 
 
 class RoadMap(NamedTuple):
-    """A road network: `lanes` (L,) of LANE, `roads` (R,) of ROAD, and which roads leave each node.
+    """A road network: lanes `lanes` (L,) with dtype LANE, roads `roads` (R,) with dtype ROAD, and their connections.
 
-    A row of `leaving` (N, 2) has the first road that leaves a node, and the number of such roads. Lane i, its
-    successors and its predecessors are `linked[links[i] : links[i + 1]]`. For each of these lanes, `offset` is the
-    number to add to its coordinate s to get the coordinate s of lane i.
+    A row of `leaving` (N, 2) has the first road that leaves a node, and the number of roads that leave this node. Lane
+    i, its successors and its predecessors are `linked[links[i] : links[i + 1]]`. For each linked lane, `offset` is the
+    number that converts s of the linked lane to s of lane i by addition.
     """
 
     lanes: npt.NDArray[Any]
@@ -65,7 +66,7 @@ def local(lane: Lane, x: float, y: float) -> tuple[float, float]:
     dx, dy = x - lane.x, y - lane.y
     if lane.kind == ARC:
         angle = wrap(math.atan2(dy, dx) - lane.phase)
-        # only for rounding: highway-env adds the phase and subtracts it again
+        # for equal rounding errors: highway-env adds the phase and subtracts the phase again
         angle = (lane.phase + angle) - lane.phase
         return lane.sign * angle * lane.radius, lane.sign * (lane.radius - math.sqrt(dx * dx + dy * dy))
     s, r = dx * lane.ux + dy * lane.uy, dx * lane.nx + dy * lane.ny
@@ -76,7 +77,7 @@ def local(lane: Lane, x: float, y: float) -> tuple[float, float]:
 
 @compiled(_nrt=False)
 def point(lane: Lane, s: float) -> tuple[float, float]:
-    """Return the point (x, y) on the middle of the lane at coordinate s."""
+    """Return the point (x, y) on the middle line of the lane at coordinate s."""
     if lane.kind == ARC:
         angle = lane.sign * s / lane.radius + lane.phase
         return lane.x + lane.radius * math.cos(angle), lane.y + lane.radius * math.sin(angle)
@@ -103,7 +104,7 @@ def distance(lane: Lane, s: float, r: float) -> float:
 
 @compiled(_nrt=False)
 def on_lane(lane: Lane, s: float, r: float, width_margin: float) -> bool:
-    """Return whether (s, r) is on the lane, widened by `width_margin` and longer by a vehicle's length at both ends."""
+    """Return whether (s, r) is on the lane, with `width_margin` added to both sides and a car length to both ends."""
     return abs(r) <= lane.width / 2 + width_margin and -lane.margin <= s < lane.length + lane.margin
 
 
@@ -115,7 +116,7 @@ def reachable(lane: Lane, s: float, r: float) -> bool:
 
 @compiled(_nrt=False)
 def after_end(lane: Lane, s: float) -> bool:
-    """Return whether s is so near the end of the lane that the next lane becomes the target."""
+    """Return whether s is so close to the end of the lane that the next lane becomes the target lane."""
     return s > lane.length - lane.margin / 2
 
 
@@ -128,7 +129,7 @@ def locate(
     along: npt.NDArray[np.float64],
     across: npt.NDArray[np.float64],
 ) -> int:
-    """Return the closest lane, and write the point's coordinates in each lane into `along` and `across` (L,)."""
+    """Return the closest lane, and write the point's coordinates s and r in all lanes to `along` and `across` (L,)."""
     closest, least = 0, math.inf
     for i in range(len(lanes)):
         s, r = local(lanes[i], x, y)
@@ -140,7 +141,7 @@ def locate(
 
 
 class MappedNetwork:
-    """The arrays of a highway-env network; `numbers` maps highway-env's lane indices (from, to, id) to lane numbers."""
+    """The arrays of a highway-env network. `numbers` maps highway-env's lane indices (from, to, id) to lane numbers."""
 
     def __init__(self, network: Any) -> None:
         self.network, graph = network, network.graph
@@ -181,7 +182,7 @@ class MappedNetwork:
         return self.indices[locate(self.arrays.lanes, x, y, float(heading), *self._coordinates)]
 
     def _linked(self, network: Any, index: tuple[str, str, int]) -> list[tuple[int, float]]:
-        """Return the lane, its successors and predecessors, with offsets, in the order of the search for neighbours."""
+        """Return the lane, its successors and its predecessors, with offsets, in highway-env's order of search."""
         start, end, i = index
 
         def same(a: str, b: str) -> tuple[str, str, int]:

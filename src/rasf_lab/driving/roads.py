@@ -5,13 +5,14 @@
     rasf/Roundabout-v0     roundabout-v1
     rasf/Intersection-v0   intersection-v2, without lights; actions only choose the speed
 
-The features are those of highway-env's info["rewards"], and 0 while the car is off the road. Names and signs are added
-here: features that are costs are positive and need negative weights. An action is taken every second. The traffic is
-compiled (`CompiledTraffic`) and agrees with highway-env's step for step. The extra `suite` installs the requirements.
+The features are those of highway-env's info["rewards"]. Features other than collision are 0 while the car is off the
+road. This module adds names and signs: features that are costs are positive and need negative weights. An action is
+taken every second. The traffic is compiled (`CompiledTraffic`) and agrees with highway-env's traffic in every step. The
+extra `suite` installs the requirements.
 
-highway-env's intersection changes constants of the driver class, and so the drivers on all roads in the process. Here
-each reset of another road restores the constants. If an intersection is reset while an episode runs on another road,
-the rest of that episode has the intersection's drivers.
+highway-env's intersection changes constants of the driver class, and thus the drivers on all roads in the process. Here
+each reset of another road restores the constants. If an intersection is reset during an episode on another road, the
+remaining steps of this episode have the intersection's drivers.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from rasf.checks import one_of
 
 
 class Road(NamedTuple):
-    """An environment, and for each feature: its name here and in highway-env, bounds in a step, sign of the weight."""
+    """An environment, and for each feature: name, name in highway-env, bounds in a step, and sign of the weight."""
 
     env: str
     features: tuple[tuple[str, str, tuple[float, float], int], ...]
 
 
-_DRIVERS = {"DISTANCE_WANTED": 10.0, "COMFORT_ACC_MAX": 3.0, "COMFORT_ACC_MIN": -5.0}  # IDMVehicle's defaults, SI units
+_DRIVERS = {"DISTANCE_WANTED": 10.0, "COMFORT_ACC_MAX": 3.0, "COMFORT_ACC_MIN": -5.0}  # IDMVehicle's defaults; m, m/s^2
 _SPEED, _COLLISION = ("speed", "high_speed_reward"), ("collision", "collision_reward", (0.0, 1.0), -1)
 _CHANGES = ("lane changes", "lane_change_reward", (0.0, 1.0), -1)
 ROADS = {
@@ -64,10 +65,10 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
     """A road of highway-env with a vector reward of features and with collisions as failures.
 
     Args:
-        road: "highway" (the default), "merge", "roundabout" or "intersection".
+        road: "highway", "merge", "roundabout" or "intersection". Default: "highway".
         config: settings of highway-env's environment, such as {"vehicles_count": 10}. Default: None, no changes.
-        render_mode: None (the default), "human" or "rgb_array".
-        compiled: whether the traffic is compiled, True by default; False runs highway-env's code, for comparison.
+        render_mode: None, "human" or "rgb_array". Default: None.
+        compiled: whether the traffic is compiled; if False, highway-env's code runs, for comparison. Default: True.
 
     Raises:
         ValueError: the road is unknown, or highway-env or MO-Gymnasium is not installed.
@@ -93,7 +94,7 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
 
     @property
     def max_episode_steps(self) -> int | None:
-        """Steps after which highway-env truncates an episode; None for roads without a time limit."""
+        """The number of steps after which highway-env truncates an episode; None for roads without a time limit."""
         config = self._env.unwrapped.config
         seconds = config.get("duration") if self._road.env != "merge-v1" else None
         return None if seconds is None else math.ceil(seconds * config["policy_frequency"])
@@ -117,7 +118,7 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
         rewards = info["rewards"]
         phi = np.array([rewards[name] for name in self._names], np.float64) * float(rewards.get("on_road_reward", 1.0))
         crashed = bool(info["crashed"])
-        phi[-1] = crashed  # also if the collision pushed the car off the road, where phi is 0
+        phi[-1] = crashed  # set here, because phi is 0 if the collision pushed the car off the road
         return obs, phi, bool(terminated), bool(truncated), info | {"failure": crashed}
 
     def render(self) -> Any:
@@ -128,10 +129,10 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
 
 
 def _made(env: str, config: dict[str, Any] | None, render_mode: str | None, compiled: bool) -> gymnasium.Env[Any, Any]:
-    # switch sound off; SDL_VIDEODRIVER is not set, because highway-env draws nothing if it is "dummy"
+    # switch sound off; do not set SDL_VIDEODRIVER to "dummy", because highway-env then draws nothing
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
     try:
-        import highway_env  # noqa: F401  (registers its ids)
+        import highway_env  # noqa: F401  (registers highway-env's ids)
         import mo_gymnasium  # noqa: F401
 
         from rasf_lab.driving.wrapper import CompiledTraffic

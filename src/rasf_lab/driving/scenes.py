@@ -1,8 +1,8 @@
 """Faster resets of highway-env: the road network is kept, and vehicles of a highway are placed by stored positions.
 
-highway-env rebuilds its roads in each episode, although they depend only on the settings. For each new vehicle of a
-highway it computes the positions of all earlier vehicles again. Here both are stored. Random numbers are drawn in
-highway-env's order, so each seed gives the same traffic.
+highway-env makes its roads again in each episode, although the roads depend only on the settings. For each new vehicle
+of a highway, highway-env computes the positions of all earlier vehicles again. This module stores roads and positions.
+Random numbers are drawn in highway-env's order, so a seed gives the traffic that highway-env gives.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROADS_OF_THE_SETTINGS = (
 
 
 def road_maker(base: Any) -> str | None:
-    """Return the name of the method that makes the road; None unless the road depends on the settings alone."""
+    """Return the name of the method that makes the road; None if the road may depend on more than the settings."""
     for name in ("_create_road", "_make_road"):
         if getattr(type(base), name, None) in _ROADS_OF_THE_SETTINGS:
             return name
@@ -50,7 +50,7 @@ def copy_road(road: Any, base: Any) -> Any:
 
 
 def fill_highway(base: Any) -> None:
-    """Place vehicles as HighwayEnv._create_vehicles does: each ahead of all earlier ones, on a random lane."""
+    """Place vehicles as HighwayEnv._create_vehicles does: on a random lane, ahead of all earlier vehicles."""
     config, road, draw = base.config, base.road, base.np_random
     kind = class_from_path(config["other_vehicles_type"])
     ((lanes,),) = (ends.values() for ends in road.network.graph.values())
@@ -92,13 +92,16 @@ def can_fill_highway(base: Any) -> bool:
 
 
 def has_warm_up(base: Any) -> bool:
-    """Return whether vehicles drive for a while before the episode, as at the intersection."""
+    """Return whether vehicles are simulated for some time before the episode, as at the intersection."""
     return getattr(type(base), "_make_vehicles", None) is IntersectionEnv._make_vehicles
 
 
 @contextlib.contextmanager
 def frames_at_once(base: Any, run: Callable[[int, float], None]) -> Iterator[None]:
-    """Collect the road's frames, and simulate them by `run(frames, dt)` before each new vehicle and at the end."""
+    """Within the context, delay the road's frames, and simulate them by `run(frames, dt)`.
+
+    `run` is called before each new vehicle and at the end, with the number of delayed frames and seconds per frame.
+    """
     road, spawn = base.road, base._spawn_vehicle
     waiting: list[float] = []
 

@@ -1,9 +1,9 @@
 """`drive`: several frames of traffic in one compiled call. Vehicles act, give way, move and collide.
 
-The right of way is that of highway-env's regulated roads. It is checked at intervals. A check predicts the positions of
-all vehicles in the next three seconds, at constant speed along their routes. If two vehicles are predicted to touch
-(each taken as longer and narrower than it is), the vehicle on the lane of lower priority stops; if both priorities are
-equal, the vehicle behind stops. A stopped vehicle drives on after a number of checks.
+The right of way is that of highway-env's regulated roads, and is checked at intervals. A check predicts the positions
+of all vehicles in the next three seconds, at constant speed along their routes. In predictions, vehicles are longer and
+narrower than in reality. If two vehicles touch in a prediction, the vehicle on the lane of lower priority stops. If the
+priorities are equal, the vehicle behind stops. A stopped vehicle drives on after a number of checks.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from rasf.compiled import compiled
 from rasf_lab.driving.road_map import RoadMap, heading_at, point
 from rasf_lab.driving.traffic import ANY_LANE, DRIVER, NO_CAR, Scene, act, act_as_ego, collide, move, place
 
-_STEP, _LOOKS = 0.25, 11  # seconds between predicted positions, and their number
+_STEP, _LOOKS = 0.25, 11  # seconds between predicted positions, and the number of predicted positions
 _LONGER, _NARROWER = 1.5, 0.9  # factors of length and width in predictions
 
 
 class RightOfWay(NamedTuple):
-    """When the right of way is checked.
+    """The times of the checks of the right of way.
 
     Attributes:
-        every: frames from one check to the next; 0, the default: no checks.
-        frame: number of frames that the road has simulated so far.
-        wait: checks after which a stopped vehicle drives on.
+        every: the number of frames from one check to the next. Default: 0, no checks.
+        frame: the number of frames that the road has simulated so far. Default: 0.
+        wait: the number of checks after which a stopped vehicle drives on. Default: 0.
     """
 
     every: int = 0
@@ -38,7 +38,7 @@ class RightOfWay(NamedTuple):
 
 @compiled(_nrt=False)
 def lane_of_route(net: RoadMap, routes: Ints, k: int, lane_id: int) -> int:
-    """Return the lane of row k of the routes; if the row allows any lane of its road, the lane with id `lane_id`."""
+    """Return the lane of row k of the routes. If the row allows any lane of the road, return the lane `lane_id`."""
     road = net.roads[routes[k, 0]]
     i = lane_id if routes[k, 1] == ANY_LANE else routes[k, 1]
     if i >= road.lanes:
@@ -68,9 +68,10 @@ def path(scene: Scene, i: int) -> Floats:
 
 @compiled(_nrt=False)
 def touches(a: Floats, length_a: float, width_a: float, b: Floats, length_b: float, width_b: float) -> bool:
-    """Return whether a corner, the middle of a side or the centre of rectangle a (x, y, heading) is in rectangle b.
+    """Return whether a corner, the middle of a side or the centre of rectangle a is in rectangle b.
 
-    The points are rotated by b's heading. Its negative would be right, but highway-env's results are reproduced.
+    A rectangle is (x, y, heading) with a length and a width. The points are rotated by b's heading. A rotation by the
+    negative heading would be correct, but this function reproduces highway-env's results.
     """
     cos_a, sin_a, cos_b, sin_b = math.cos(a[2]), math.sin(a[2]), math.cos(b[2]), math.sin(b[2])
     for along in (-length_a / 2, 0.0, length_a / 2):
@@ -101,7 +102,7 @@ def conflict(a: Any, path_a: Floats, b: Any, path_b: Floats) -> bool:
 
 @compiled(_nrt=False)
 def yields(scene: Scene, i: int, j: int) -> int:
-    """Return which of the cars i and j gives way."""
+    """Return the car that gives way, i or j."""
     a, b, lanes = scene.cars[i], scene.cars[j], scene.network.lanes
     if lanes[a.lane].priority != lanes[b.lane].priority:
         return j if lanes[a.lane].priority > lanes[b.lane].priority else i
@@ -111,7 +112,7 @@ def yields(scene: Scene, i: int, j: int) -> int:
 
 @compiled()
 def regulate(scene: Scene, n_vehicles: int, wait: float) -> None:
-    """Stop cars that must give way; cars that were stopped for `wait` checks drive on."""
+    """Stop cars that must give way, and restart cars that have been stopped for `wait` checks."""
     cars = scene.cars
     paths = np.empty((n_vehicles, _LOOKS, 3))
     for i in range(n_vehicles):
@@ -140,18 +141,18 @@ def drive(
 
     Args:
         scene: the traffic.
-        n_vehicles: number of vehicles. They come first in `scene.cars`, before the obstacles.
-        frames: number of frames.
-        dt: seconds of a frame.
-        ego: index of the car that takes an action before the first frame, or NO_CAR.
-        shift: by how many lanes to the right the ego's target lane changes; negative to the left.
-        right_of_way: when to check the right of way.
+        n_vehicles: the number of vehicles. In `scene.cars`, the vehicles are before the obstacles.
+        frames: the number of frames.
+        dt: the seconds of a frame.
+        ego: the index of the car that takes an action before the first frame, or NO_CAR.
+        shift: the number of lanes by which the ego's target lane moves to the right; negative for the left.
+        right_of_way: the times of the checks of the right of way.
     """
     cars = scene.cars
     for i in range(len(cars)):
         lane = cars[i].lane
         place(scene, i)
-        # `place` sets the closest lane; keep the caller's, which can be another one
+        # `place` sets the closest lane; restore the caller's lane, which can be another lane
         cars[i].lane = lane
     if ego != NO_CAR:
         act_as_ego(scene, ego, shift)

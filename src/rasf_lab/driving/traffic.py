@@ -5,16 +5,16 @@ First every vehicle acts, in turn. A driver (highway-env's IDMVehicle) follows t
     a = a_max (1 - (v / v_wanted)^delta - (gap_wanted / gap)^2),
     gap_wanted = d + v T + v (v - v_front) / (2 sqrt(a_max b)),
 
-with its speed v, the speed v_front of the vehicle in front, an exponent delta, the distance d and the time gap T that
-the driver keeps, and a comfortable acceleration a_max and deceleration b. By the model MOBIL, the driver changes to a
-lane if its acceleration gains enough there and the vehicle that would be behind need not brake hard. The ego
-(MDPVehicle), the car that takes the actions, tracks a speed and a lane. Drivers and the ego steer by a proportional
-controller. Then every vehicle moves by a bicycle model, and vehicles that overlap crash.
+with the driver's speed v, the speed v_front of the vehicle in front, an exponent delta, the distance d and the time gap
+T that the driver keeps, and a comfortable acceleration a_max and deceleration b. By the model MOBIL, the driver changes
+to a lane if the change increases the driver's acceleration enough, and the vehicle that would be behind need not brake
+hard. The ego (MDPVehicle), the car that takes the actions, tracks a speed and a lane. Drivers and the ego steer by a
+proportional controller. Then every vehicle moves by a bicycle model, and vehicles that overlap crash.
 
 Operations are in highway-env's order, so that trajectories agree to the last digits. Situations that the arrays cannot
-represent raise NotImplementedError, and the caller lets highway-env run that step. In the arrays the vehicles come
-first, in the road's order, then the obstacles. Functions that allocate nothing are compiled without reference counting
-(`_nrt=False`), which halves their time.
+represent raise NotImplementedError, and the caller runs highway-env's code in this step. In the arrays, the vehicles
+are first, in the road's order, and then the obstacles. Functions that do not allocate memory are compiled without
+reference counting (`_nrt=False`), which halves their time.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from rasf_lab.driving.road_map import (
 
 OBSTACLE, DRIVER, EGO = 0, 1, 2
 NO_CAR = -1
-NEVER = -1  # `yielding` of a vehicle that never gives way; for other vehicles, it is 0 (not now) or 1 (now)
-ANY_LANE = -1  # lane id in a route where any lane will do; highway-env has None there
+NEVER = -1  # `yielding` of a vehicle that never gives way; `yielding` of other vehicles is 0 (not now) or 1 (now)
+ANY_LANE = -1  # lane id in a route for any lane of the road; highway-env has None here
 
-# the state is read back after a step; the constants of a vehicle are only passed in
+# the state is copied back to the vehicles after a step; the constants of a vehicle are not copied back
 _STATE = {
     "d": "x y heading speed target_speed timer steering acceleration impact_x impact_y",
     "q": "lane target route crashed struck yielding yield_timer",
@@ -68,10 +68,10 @@ Cars = npt.NDArray[Any]
 
 
 class Scene(NamedTuple):
-    """All objects on the road: `cars` (n,) of CAR, with their coordinates s (`along`) and r (`across`) in all L lanes.
+    """All objects on the road, `cars` (n,) of CAR, and their coordinates s (`along`) and r (`across`) in all L lanes.
 
-    The rows of `routes` (k, 2) are a road and a lane id; a car's route is routes[car.route : car.route_end]. If
-    `connected`, neighbours of a car are also searched on the lanes before and after its lane.
+    A row of `routes` (k, 2) is a road and a lane id. A car's route is routes[car.route : car.route_end]. If
+    `connected`, the search for neighbours of a car includes the lanes before and after the car's lane.
     """
 
     network: RoadMap
@@ -84,7 +84,7 @@ class Scene(NamedTuple):
 
 @compiled(_nrt=False)
 def not_zero(x: float) -> float:
-    """Return x, or +-0.01 if x is closer to 0, so that it can be a divisor."""
+    """Return x, or +-0.01 with the sign of x if |x| <= 0.01, as a divisor."""
     if abs(x) > 1e-2:
         return x
     return 1e-2 if x >= 0 else -1e-2
@@ -106,7 +106,7 @@ def place(scene: Scene, i: int) -> None:
 
 @compiled(_nrt=False)
 def next_lane(scene: Scene, i: int) -> int:
-    """Return the lane after the target lane: on the route, else the closest, else the target lane itself."""
+    """Return the lane after the target lane: by the route, else the closest next lane, else the target lane."""
     car, net = scene.cars[i], scene.network
     lane = net.lanes[car.target]
     road = net.roads[lane.road]
@@ -116,7 +116,7 @@ def next_lane(scene: Scene, i: int) -> int:
             car.route += 1
         if car.route < car.route_end:
             if net.roads[scene.routes[car.route, 0]].start != road.end:
-                raise NotImplementedError  # the route has a gap; highway-env warns
+                raise NotImplementedError  # the route has a gap, of which highway-env warns
             next_road, wanted = scene.routes[car.route, 0], scene.routes[car.route, 1]
     x, y = point(lane, scene.along[i, car.target])
     if next_road >= 0:
@@ -150,7 +150,7 @@ def entry(net: RoadMap, lane: Any, road: Any, wanted: int, x: float, y: float) -
 
 @compiled(_nrt=False)
 def neighbours(scene: Scene, i: int, lane: int) -> tuple[int, int]:
-    """Return the next cars on a lane in front of and behind car i; car i may be on another lane."""
+    """Return the next cars in front of and behind car i on a lane. Car i may be on another lane."""
     net = scene.network
     here, first = scene.along[i, lane], net.links[lane]
     last = net.links[lane + 1] if scene.connected else first + 1
@@ -184,7 +184,7 @@ def gap_wanted(cars: Cars, i: int, ego: int, front: int) -> float:
 
 @compiled(_nrt=False)
 def idm(scene: Scene, i: int, ego: int, front: int) -> float:
-    """Return the acceleration of car `ego` behind `front` by driver i's parameters; 0 if `ego` is no vehicle."""
+    """Return the acceleration of car `ego` behind `front`, by driver i's parameters; 0 if `ego` is not a vehicle."""
     cars = scene.cars
     if ego == NO_CAR or cars[ego].kind == OBSTACLE:
         return 0.0
@@ -202,7 +202,7 @@ def idm(scene: Scene, i: int, ego: int, front: int) -> float:
 
 @compiled(_nrt=False)
 def mobil(scene: Scene, i: int, lane: int) -> bool:
-    """Return whether driver i should change to the lane."""
+    """Return whether driver i should change to the lane, by the model MOBIL."""
     driver = scene.cars[i]
     new_front, new_rear = neighbours(scene, i, lane)
     new_rear_now = idm(scene, i, new_rear, new_front)
@@ -224,7 +224,7 @@ def mobil(scene: Scene, i: int, lane: int) -> bool:
 
 @compiled(_nrt=False)
 def choose_lane(scene: Scene, i: int) -> None:
-    """Choose the target lane by MOBIL at intervals; abort a change if a car close ahead changes to the same lane."""
+    """Choose the target lane by MOBIL at intervals. Abort a change if a car close ahead changes to the target lane."""
     cars, lanes = scene.cars, scene.network.lanes
     driver = cars[i]
     if driver.lane != driver.target:
@@ -255,7 +255,7 @@ def choose_lane(scene: Scene, i: int) -> None:
 
 @compiled(_nrt=False)
 def follow_road(scene: Scene, i: int) -> None:
-    """Near the end of the target lane, make the next lane the target."""
+    """Make the next lane the target lane if the car is near the end of its target lane."""
     car = scene.cars[i]
     if after_end(scene.network.lanes[car.target], scene.along[i, car.target]):
         car.target = next_lane(scene, i)
@@ -315,7 +315,7 @@ def act(scene: Scene, i: int) -> None:
 
 @compiled(_nrt=False)
 def move(scene: Scene, i: int, dt: float) -> None:
-    """Move a vehicle by the bicycle model; a crashed car brakes."""
+    """Move a vehicle by the bicycle model. Crashed cars brake."""
     car = scene.cars[i]
     if car.kind == DRIVER:
         car.timer += dt
@@ -351,7 +351,7 @@ def corners(car: Any) -> Floats:
 
 @compiled(_nrt=False)
 def shadow(outline: Floats, nx: float, ny: float) -> tuple[float, float]:
-    """Return the smallest and largest coordinate of an outline along the unit vector (nx, ny)."""
+    """Return the smallest and the largest coordinate of an outline in the direction of the unit vector (nx, ny)."""
     low = high = outline[0, 0] * nx + outline[0, 1] * ny
     for k in range(1, len(outline)):
         value = outline[k, 0] * nx + outline[k, 1] * ny
@@ -367,9 +367,10 @@ def between(low_a: float, high_a: float, low_b: float, high_b: float) -> float:
 
 @compiled()
 def overlap(a: Any, b: Any, dt: float) -> tuple[bool, bool, float, float]:
-    """Return whether two cars overlap now, whether they will within dt, and the shift of `a` that separates them.
+    """Return whether two cars overlap now, whether they will overlap within dt, and the shift of `a` to separate them.
 
-    The method is that of separating axes. The shift is along a normal of a side, the one that needs the smallest shift.
+    The function tests separating axes, the normals of the cars' sides. The shift is along the normal with the smallest
+    shift.
     """
     first, second = corners(a), corners(b)
     vx, vy = a.speed * a.cos * dt - b.speed * b.cos * dt, a.speed * a.sin * dt - b.speed * b.sin * dt
@@ -405,7 +406,7 @@ def overlap(a: Any, b: Any, dt: float) -> tuple[bool, bool, float, float]:
 
 @compiled()
 def collide(a: Any, b: Any, dt: float) -> None:
-    """Mark a car and a later car or obstacle as crashed if they overlap; set the shifts (impacts) of the next frame."""
+    """Mark `a` and `b` (a later car or an obstacle) as crashed if they overlap; set the impacts of the next frame."""
     if not (a.checks or b.checks):
         return
     dx, dy = b.x - a.x, b.y - a.y

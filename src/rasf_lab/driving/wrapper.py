@@ -1,12 +1,12 @@
 """`CompiledTraffic`: a wrapper of highway-env's environments that runs the same episodes with compiled traffic.
 
-At each step the vehicles are read into arrays, all frames run in compiled code, and the vehicles are written back.
-So rewards, rendering and spawning use highway-env's objects as before. All inputs are read at each step, even the
-constants of the vehicles, because they can change: highway-env's intersection sets some of them on the class of the
-vehicles. With or without this wrapper, this changes the traffic of every other environment in the process.
+At each step, the vehicles are copied to arrays, all frames run in compiled code, and the vehicles are copied back. So
+rewards, rendering and spawning use highway-env's objects. All inputs are read at each step. Even constants of vehicles
+can change, as highway-env's intersection sets some constants on the class of the vehicles. With or without this
+wrapper, the intersection thus changes the traffic of every other environment in the process.
 
-Some steps cannot be represented by the arrays: those with vehicles of other classes, with a recorded history, or with
-rendering of every frame. They run in highway-env's own code; `plain_steps` counts them.
+The arrays cannot represent steps with vehicles of other classes, with a recorded history, or with rendering of every
+frame. highway-env's own code runs these steps, and `plain_steps` counts them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Cars(NamedTuple):
 
 
 class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
-    """A highway-env environment with compiled traffic, many times faster: `CompiledTraffic(gym.make(...))`.
+    """A highway-env environment with compiled traffic, which is many times faster: `CompiledTraffic(gym.make(...))`.
 
     Args:
         env: an environment of highway-env with actions of type `DiscreteMetaAction`.
@@ -90,8 +90,8 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         self._road_of: dict[str, Any] | None = None  # the settings of `_road`
         self._spaces_of: dict[str, Any] | None = None
         self._view: View | None = None
-        self._after: _Cars | None = None  # cars after the last step, until they are observed
-        # these are bound methods, because a deep copy of the environment binds them to the copy
+        self._after: _Cars | None = None  # the cars after the last step, until the next observation
+        # bound methods, because a deep copy of the environment binds methods to the copy
         self._plain_simulate, base._simulate = base._simulate, self._simulate
         self._plain_define_spaces, base.define_spaces = base.define_spaces, self._define_spaces
         maker = road_maker(base)
@@ -104,7 +104,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             self._plain_fill, base._make_vehicles = base._make_vehicles, self._fill_intersection
 
     def _simulate(self, action: Any = None) -> None:
-        """Run a policy step: the action, then all frames."""
+        """Run a step: the action, then all frames."""
         self._after = None
         try:
             self._after = self._drive(action)
@@ -139,7 +139,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         return after
 
     def _run(self, frames: int, dt: float, ego: int = NO_CAR, shift: int = 0) -> _Cars:
-        """Shift the ego's target lane by `shift`, then move the vehicles by `frames` frames of `dt` seconds."""
+        """Move the ego's target lane by `shift` lanes, then simulate `frames` frames of `dt` seconds."""
         road = self._base.road
         regulated = type(road) is RegulatedRoad
         if not (regulated or type(road) is Road) or road.record_history:
@@ -161,7 +161,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         return packed
 
     def _lanes(self, network: Any) -> MappedNetwork:
-        """Return the network's arrays, made once per network."""
+        """Return the network's arrays, which are made once for each network."""
         if self._network is None or self._network.network is not network:
             try:
                 self._network = MappedNetwork(network)
@@ -210,7 +210,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         return _Cars(np.frombuffer(buffer, CAR), buffer, np.array(routes or np.empty((0, 2)), np.int64))
 
     def _write(self, road: Any, buffer: bytearray, network: MappedNetwork) -> None:
-        """Write the arrays' state into the vehicles and obstacles."""
+        """Copy the state from the arrays to the vehicles and obstacles."""
         indices, lanes = network.indices, network.lanes
         route_start = 0
         for vehicle, (
@@ -240,7 +240,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
                 route_start += length
 
     def _make_road(self) -> None:
-        """Copy the last episode's road without its vehicles, or make it if the settings have changed."""
+        """Copy the last episode's road without its vehicles, or make a road if the settings have changed."""
         base = self._base
         if _same(base.config, self._road_of):
             base.road = copy_road(self._road, base)
@@ -268,7 +268,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             self._plain_fill(n_vehicles)
 
     def _define_spaces(self) -> None:
-        """Make the spaces only if the settings have changed; highway-env makes them twice in each reset."""
+        """Make the spaces only if the settings have changed, as highway-env makes the spaces twice in each reset."""
         base = self._base
         self._after = None
         if _same(base.config, self._spaces_of):
@@ -286,7 +286,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             kind.observe = self._observe
 
     def _observe(self) -> npt.NDArray[np.float32]:
-        """Observe as KinematicObservation.observe does."""
+        """Return the observation of KinematicObservation.observe."""
         base, kind = self._base, self._base.observation_type
         after, self._after = self._after, None
         try:
@@ -323,7 +323,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
 
 
 def _same(settings: dict[str, Any], others: dict[str, Any] | None) -> bool:
-    """Return whether two settings are equal; settings with arrays count as different."""
+    """Return whether two settings are equal. Settings with arrays count as different."""
     try:
         return settings == others
     except ValueError:

@@ -1,13 +1,13 @@
-"""`rasf reproduce`: run an experiment, save the result, draw its figures from the saved file.
+"""`rasf reproduce`: run an experiment, save its result, and draw its figures from the saved file.
 
 An experiment is a folder of this package. The folder is imported only if the experiment is run, so that the grid needs
 neither jax nor the code of the reacher. A folder has these modules:
 
-    runs.py       total_ticks(preset), the number of calls of `tick`; run(preset, seed, tick, folder), which writes
-                  files of runs to `folder` and returns a Result, or a sentence that names the missing runs
-    measures.py   numbers from runs
-    claims.py     rules that turn numbers into findings
-    figures.py    FIGURES: functions that draw a result, by name; a function returns None if its runs are missing
+    runs.py       run(preset, seed, tick, folder) writes files of runs to `folder` and returns a Result, or a sentence
+                  that names the missing runs; total_ticks(preset) returns how often `run` calls `tick`
+    measures.py   computes numbers from runs
+    claims.py     has rules that turn numbers into findings
+    figures.py    has FIGURES, functions that draw a result, by name; a function returns None if its runs are missing
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rasf_lab.common.results import Result
 
 
 def total_ticks(name: str, preset: str, **options: object) -> int:
-    """Return how often `reproduce` calls `tick` if it gets the same name, preset and options."""
+    """Return how often `reproduce` calls `tick` for this experiment, preset and options."""
     return int(_part(name, "runs").total_ticks(preset, **options))
 
 
@@ -35,12 +35,12 @@ def reproduce(
         name: the experiment: grid, four-room, reacher or theory.
         preset: its size, "quick" or "paper".
         seed: the first seed.
-        folder: the folder of all files.
-        tick: called as runs are finished, `total_ticks` times in all.
+        folder: the folder to which all files are written.
+        tick: function that reports progress. It is called `total_ticks` times.
         **options: options of the experiment's `run`. Only the reacher has options.
 
     Returns:
-        The result and the written files; a sentence that names the missing runs, and no files, if there is no result.
+        The result and the paths of the written files. If runs are missing: a sentence that names them, and no paths.
     """
     found: Result | str = _part(name, "runs").run(preset, seed, tick, folder, **options)
     if isinstance(found, str):
@@ -50,7 +50,7 @@ def reproduce(
 
 
 def draw(path: Path) -> list[Path]:
-    """Draw the figures of a saved result into its folder, and return their files."""
+    """Draw the figures of the result saved at `path` into the same folder, and return the paths of the figures."""
     return draw_result(results.load(path, with_arrays=True), path.parent)
 
 
@@ -59,10 +59,10 @@ def draw_result(result: Result, folder: Path) -> list[Path]:
 
     Args:
         result: the result. Maps are drawn only if the result was loaded with its arrays.
-        folder: the folder of the pictures.
+        folder: the folder to which the figures are written.
 
     Returns:
-        The files, one for each figure.
+        The paths of the figures. A figure whose runs are missing is left out.
     """
     from rasf import drawing
 

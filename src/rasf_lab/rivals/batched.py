@@ -1,28 +1,33 @@
-"""DQN and QR-DQN as in Stable-Baselines3, ten trainings in one program.
+"""DQN and QR-DQN as in Stable-Baselines3, with ten trainings in one program.
 
-The suite's rivals (agents to compare with) can thus train for as many steps as the policy libraries.
+These agents are rivals: the suite compares policy libraries with them. In one program, rivals can train for as many
+steps as the libraries.
 
 Stable-Baselines3 trains one network at a time. A step takes 4 to 6 ms (DQN) or 36 ms (QR-DQN) on a core, mostly for the
 update. Here one JAX program updates ten networks, each with its own environment. Each worker process of the suite has
-one core; if JAX_PLATFORMS=cuda and XLA_PYTHON_CLIENT_PREALLOCATE=false are set, the workers share a GPU. After a step,
-the operations are those of Stable-Baselines3, in the same order:
+one core. If JAX_PLATFORMS=cuda and XLA_PYTHON_CLIENT_PREALLOCATE=false are set, the workers share a GPU. After a step
+of the environments, the operations are those of Stable-Baselines3, in the same order:
 
-    store        the transition in the replay buffer; truncation is not termination: targets still bootstrap there
-    copy         the network to the target network, every `target_update_interval` steps
-    learn        after `learning_starts` steps, every `train_freq` steps: one step of Adam on a batch of the buffer
-    choose       the greedy action, or with probability epsilon a random one; epsilon falls linearly, but is 1 until
-                 learning starts
+    store        Store the transition in the replay buffer. Targets bootstrap after truncation, not after termination.
+    copy         Every `target_update_interval` steps, copy the network to the target network.
+    learn        After `learning_starts` steps, every `train_freq` steps: take one step of Adam on a batch from the
+                 buffer.
+    choose       Choose a random action with probability epsilon, else the greedy action. Epsilon is 1 until learning
+                 starts, then falls linearly to its final value.
 
-The losses, with the target network q':
+The losses, for the network q and the target network q':
 
-    DQN          Huber's loss of r + gamma max_a q'(s', a) - q(s, a); gradients are clipped to a norm of 10
-    QR-DQN       The network has quantiles theta_i(s, a), i = 1 .. Q, and q(s, a) is their mean. With
-                 a* = argmax_a q'(s', a) and d_ij = r + gamma theta'_j(s', a*) - theta_i(s, a), the loss is the sum
-                 over i and mean over j of |(i - 1/2) / Q - [d_ij < 0]| Huber(d_ij). Gradients are not clipped.
+    DQN          Huber's loss of r + gamma max_a q'(s', a) - q(s, a). Gradients are clipped to a norm of 10.
+    QR-DQN       The networks have quantiles theta_i(s, a) and theta'_i(s, a), i = 1 .. Q, with means q(s, a) and
+                 q'(s, a). With a* = argmax_a q'(s', a) and d_ij = r + gamma theta'_j(s', a*) - theta_i(s, a), the loss
+                 is the sum over i and mean over j of |(i - 1/2) / Q - [d_ij < 0]| Huber(d_ij). Gradients are not
+                 clipped.
 
-Hidden layers have ReLU units, and weights are initialised as in torch. Random numbers differ from Stable-Baselines3's,
-so trainings agree in distribution, but not number for number. A test compares one update to Stable-Baselines3's;
-lab/notes/driving.md compares trainings.
+Hidden layers have ReLU units. Weights are initialised as in torch. Random numbers differ from Stable-Baselines3, so
+trainings agree in distribution only. A test compares one update with Stable-Baselines3, and lab/notes/driving.md
+compares trainings.
+
+Shapes: L networks (lanes), B transitions of a batch, o numbers of an observation, A actions, Q quantiles.
 """
 
 from __future__ import annotations
@@ -46,12 +51,12 @@ if TYPE_CHECKING:
 
 _TELL_EVERY = 1_000
 
-Layers = tuple[tuple[Array, Array], ...]  # of one network: weights (n, m) and biases (m,)
+Layers = tuple[tuple[Array, Array], ...]  # for each layer of a network: weights (inputs, outputs) and biases (outputs,)
 Vector = npt.NDArray[np.float32]
 
 
 class Recipe(NamedTuple):
-    """Settings, named as in Stable-Baselines3, with its defaults for DQN; `adam_eps` is Adam's epsilon."""
+    """Settings with the names in Stable-Baselines3 and its defaults for DQN. `adam_eps` is Adam's epsilon."""
 
     gamma: float = 0.99
     net_arch: tuple[int, ...] = (64, 64)
@@ -70,7 +75,7 @@ class Recipe(NamedTuple):
 
     @classmethod
     def read(cls, quantiles: bool, settings: Mapping[str, Any]) -> Recipe:
-        """Return the recipe with the settings of a case of the suite (`Case.rival`).
+        """Return the recipe for the settings of a case of the suite (`Case.rival`).
 
         Args:
             quantiles: True for the defaults of QR-DQN, False for those of DQN.
@@ -111,7 +116,7 @@ class Recipe(NamedTuple):
 
 
 class Learner(NamedTuple):
-    """The state of L trainings; axis 0 of every array is the training."""
+    """The state of L trainings. Axis 0 of every array is the training."""
 
     layers: Layers
     target: Layers
@@ -132,7 +137,7 @@ class World(Protocol):
 
 
 def init_layers(key: Array, sizes: Sequence[int]) -> Layers:
-    """Return weights and biases, uniform within 1 / sqrt(inputs) as in torch, for layers of these sizes."""
+    """Return weights and biases for layers of these sizes, uniform in +-1 / sqrt(inputs) as in torch."""
     layers = []
     for one, n, m in zip(jax.random.split(key, len(sizes) - 1), sizes[:-1], sizes[1:], strict=True):
         weights, biases = jax.random.split(one)
@@ -147,7 +152,7 @@ def init_layers(key: Array, sizes: Sequence[int]) -> Layers:
 
 
 def outputs(layers: Layers, x: Array) -> Array:
-    """Return the outputs (.., outputs) of one network for observations (.., o)."""
+    """Return the outputs (.., A Q) of one network for observations (.., o)."""
     *hidden, (weight, bias) = layers
     times = partial(jnp.matmul, precision="highest")  # by default a GPU rounds factors to TF32
     for w, b in hidden:
@@ -156,7 +161,7 @@ def outputs(layers: Layers, x: Array) -> Array:
 
 
 def quantiles(layers: Layers, x: Array, recipe: Recipe) -> Array:
-    """Return the quantiles (.., Q, A) of each action's return; Q = 1 for DQN."""
+    """Return the quantiles (.., Q, A) of the return for observations (.., o). DQN has Q = 1: the mean."""
     found = outputs(layers, x)
     return found.reshape(*found.shape[:-1], recipe.n_quantiles or 1, -1)
 
@@ -179,12 +184,12 @@ def loss(layers: Layers, target: Layers, rows: Array, recipe: Recipe) -> Array:
 
 
 def _of_action(found: Array, action: Array) -> Array:
-    """Select (B, Q) from (B, Q, A) by actions (B,)."""
+    """Return the quantiles (B, Q) of the actions (B,), out of the quantiles (B, Q, A) of all actions."""
     return jnp.take_along_axis(found, action[:, None, None], axis=2)[:, :, 0]
 
 
 def update(layers: Layers, target: Layers, state: OptState, rows: Array, recipe: Recipe) -> tuple[Layers, OptState]:
-    """Return one network and its optimiser's state after a step of Adam."""
+    """Return one network and the state of its optimiser after a step of Adam."""
     slopes = jax.grad(loss)(layers, target, rows, recipe)
     changes, state = recipe.optimiser.update(slopes, state)
     return optax.apply_updates(layers, changes), state
@@ -192,8 +197,8 @@ def update(layers: Layers, target: Layers, state: OptState, rows: Array, recipe:
 
 def _init(keys: Array, recipe: Recipe, observation: int, actions: int, steps: int) -> Learner:
     sizes = (observation, *recipe.net_arch, actions * (recipe.n_quantiles or 1))
-    # `split(key, n)[i]` equals `fold_in(key, i)`: the keys of the layers are used again in the first steps, which is
-    # harmless, as those steps draw no batches
+    # `split(key, n)[i]` equals `fold_in(key, i)`, so the first steps use the keys of the layers again. This is
+    # harmless, because the first steps draw no batches.
     layers = jax.vmap(lambda key: init_layers(key, sizes))(keys)
     replay = jnp.zeros((len(keys), min(recipe.buffer_size, steps), 2 * observation + 3))
     return Learner(layers, jax.tree.map(jnp.copy, layers), jax.vmap(recipe.optimiser.init)(layers), replay, keys)
@@ -203,7 +208,7 @@ def _init(keys: Array, recipe: Recipe, observation: int, actions: int, steps: in
 def _advance(
     learner: Learner, rows: Array, obs: Array, step: Array, epsilon: Array, recipe: Recipe, learns: bool, copies: bool
 ) -> tuple[Learner, Array]:
-    """Store, copy and learn after step `step`, counted from 0; return the learner and the next actions (L,)."""
+    """Store, copy and learn after step `step` (from 0). Return the learner and the next actions (L,)."""
     layers, target, state, replay, keys = learner
     capacity = replay.shape[1]
     replay = jax.lax.dynamic_update_slice_in_dim(replay, rows[:, None], step % capacity, axis=1)
@@ -237,16 +242,16 @@ def train(
     lanes: int,
     tell: Callable[[float], None] = lambda share: None,
 ) -> list[Layers]:
-    """Train a network for each world and return the networks, as numpy arrays.
+    """Train a network for each world, and return the networks as numpy arrays.
 
     Args:
         worlds: the environments, with equal observation and action spaces.
-        seeds: seed of each world and its training.
+        seeds: the seed of each world and its training.
         recipe: settings of all trainings.
-        steps: steps of each training.
-        lanes: number of networks in the program, at least the number of worlds. For a given number of lanes, the
-            other worlds do not change a bit of a network.
-        tell: called every 1,000 steps with the share of the training that is done.
+        steps: the number of steps of each training.
+        lanes: the number L of networks in the program, at least the number of worlds. With the same number of lanes,
+            a network is bit-identical for any other worlds in the program.
+        tell: called every 1,000 steps with the share of the training that is done. Default: no call.
 
     Raises:
         ValueError: there are no worlds, or more than `lanes`.
@@ -260,7 +265,7 @@ def train(
     obs, rows = np.zeros((lanes, n), np.float32), np.zeros((lanes, 2 * n + 3), np.float32)
     for i, world in enumerate(worlds):
         obs[i] = world.reset(seed=seeds[i])[0]
-    # keys of the first actions; later draws fold in smaller numbers than `steps`
+    # the keys of the first actions fold in `steps`, because later draws fold in smaller numbers
     fresh = jax.vmap(jax.random.fold_in, (0, None))(learner.keys, steps)
     choose = jax.vmap(partial(_choose, recipe=recipe), (0, 0, 0, None))
     actions = np.asarray(choose(learner.layers, obs, fresh, recipe.epsilon(0, steps)))
@@ -283,7 +288,7 @@ def train(
 
 
 def greedy(layers: Layers, obs: Vector, recipe: Recipe) -> int:
-    """Return the best action for one observation; numpy is faster here than a compiled program."""
+    """Return the greedy action for one observation (o,). Numpy is faster here than a compiled program."""
     *hidden, (weight, bias) = layers
     for w, b in hidden:
         obs = np.maximum(obs @ w + b, 0)

@@ -1,4 +1,4 @@
-"""Rollouts by an acting rule (`rasf.library.acting.rule`), in worlds that step many episodes at once, as arrays."""
+"""Rollouts by an acting rule (`rasf.library.acting.rule`), in worlds that step many episodes together, as arrays."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rasf.library.acting.rule import ActingRule, Memory
 
 
 class ArrayWorld(Protocol):
-    """Episodes that run in parallel. `running` (B,) are the indices of the episodes that are not over."""
+    """Episodes that run in parallel. `running` (B,) are the indices of the B episodes that are not over."""
 
     def observe(self, t: int, running: Ints) -> npt.NDArray[Any]:
         """Return the observations of the running episodes at step t, in the form that the policies take."""
 
     def step(self, t: int, running: Ints, actions: Ints) -> tuple[Floats, Bools]:
-        """Take the actions (B,); return the features (B, d) of the step and which episodes are over (B,)."""
+        """Take the actions (B,). Return the d features (B, d) of the step, and whether each episode is over (B,)."""
 
 
 def follow(rule: ActingRule, world: ArrayWorld, episodes: int, steps: int) -> Iterator[Memory]:

@@ -18,12 +18,12 @@ from rasf.world import World
 S = TypeVar("S")  # states
 T = TypeVar("T")  # totals, such as sums of features
 X = TypeVar("X")  # inputs of a step
-Measure = Callable[[Array, Any], Array]  # (number of the step, next state) -> numbers to average over an episode
+Measure = Callable[[Array, Any], Array]  # (index of the step, next state) -> m numbers, averaged over an episode
 
 
 @dataclass(frozen=True)
 class Steps(Generic[S, T, X]):
-    """The loop of rollouts in a compiled world, which accumulates totals and stacks a record of every step.
+    """The loop of rollouts in a compiled world. The loop accumulates totals and stacks a record of every step.
 
     Args:
         act: (state, x) -> action; x is the input of the step, such as its number or its noise.
@@ -36,15 +36,15 @@ class Steps(Generic[S, T, X]):
     add: Callable[[T, S, S, Array, X], tuple[T, Any]]
 
     def scan(self, state: S, totals: T, given: X) -> tuple[S, T, Any]:
-        """Run the loop.
+        """Run the loop for all steps.
 
         Args:
             state: the initial state.
             totals: the initial totals.
-            given: the inputs x, one row for each step.
+            given: the inputs x of the steps, stacked on axis 0.
 
         Returns:
-            The last state, the totals, and the records of the steps, stacked.
+            The last state, the totals, and the records of the steps, stacked on axis 0.
         """
 
         def step(carry: tuple[S, T], x: X) -> tuple[tuple[S, T], Any]:
@@ -60,8 +60,9 @@ class Steps(Generic[S, T, X]):
 class Rollouts(NamedTuple):
     """R rollouts on each of T tasks.
 
-    `phi` and `discounted` (T, R, d) are sums and discounted sums of phi, `measured` (T, R, m) means of `Way.measure`.
-    `states` (T, R, steps, ..) are the states before each step, if they were recorded.
+    `phi` and `discounted` (T, R, d) are the sums and discounted sums of the d features. `measured` (T, R, m) are means
+    over the steps of the m numbers of `Way.measure`. `states` (T, R, steps, ..) are the states before each step; None
+    without `Way.record`.
     """
 
     phi: Array
@@ -76,9 +77,9 @@ class Way:
 
     Args:
         epsilon: the probability of a random action. Default: 0.03.
-        risk_discount: at step t, scores are the risk of risk_discount^t times the remaining return. 1 gives the paper's
-            scores, gamma the discount-aware scores of the paper's theorems. Default: 1.
-        measure: numbers that are averaged over the steps of an episode. Default: none.
+        risk_discount: at step t, scores are the risk of risk_discount^t times the remaining return. The value 1 gives
+            the scores of the paper's experiments, and gamma gives the scores of the paper's theorems. Default: 1.
+        measure: a function that returns numbers to average over the steps of an episode. Default: no numbers.
         record: whether to keep the states. Default: False.
     """
 
@@ -103,14 +104,15 @@ def rollouts(
 ) -> Rollouts:
     """Run n episodes on each task.
 
-    Sums and measures end when an episode terminates. States are recorded up to the time limit, also after termination.
+    Sums and means leave out the steps after termination. States are recorded up to the time limit, also after
+    termination.
 
     Args:
-        agent: the agent, from `Agent.for_weights` of the tasks' weights.
+        agent: the agent that `Agent.for_weights` returns for the weights of the tasks.
         world: the world.
         networks: the agent's networks.
         key: the random key.
-        beta: the risk, as the factor that `agent.risk` takes.
+        beta: the strength of the risk, which is `agent.risk(beta)`.
         tasks: the tasks.
         n: the number of episodes on each task.
         way: settings of the rollouts. Default: those of `Way`.

@@ -1,15 +1,15 @@
 """Fast rollouts of a tabular library in the four-room world, for any w and risk. A caller can stop the rollouts.
 
-All random numbers are drawn beforehand, and depend only on the seed: at step t, episode e uses draws[e, t], whatever
-the risk. Whole episodes run in a numba kernel (`walk`), since a call from Python for each step would take longer than
-the step. The kernel releases Python's global interpreter lock. Actions are those of `TablePolicies.act`, and are kept
-in the same cache.
+All random numbers are drawn beforehand, and depend only on the seed: at step t, episode e uses draws[e, t] for every
+risk. Whole episodes run in a numba kernel (`walk`), because a call from Python for each step would take longer than the
+step. The kernel releases Python's global interpreter lock. Actions are those of `TablePolicies.act`, and are stored in
+the same cache.
 
 The kernel cannot evaluate some risks. With such a risk, an episode that reaches a state without a cached action waits
 there. Python then scores the state, and the next call of the kernel continues the episode.
 
-`walk_by_rule` is for acting rules with a memory, such as of the accrued return or a budget. It calls the rule once for
-each step, for all episodes together.
+`walk_by_rule` is for acting rules with a memory, for example of the accrued return or of a budget. At each step,
+`walk_by_rule` calls the rule once for all episodes.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from rasf.risk import Risk
 from rasf.tabular.frozen import PreparedTask, act_one, as_bits
 from rasf_lab.rollouts.by_rule import follow
 
-_AT_ONCE = 100  # episodes between two calls of `stop`: a few milliseconds
+_AT_ONCE = 100  # episodes between two calls of `stop`; they take a few milliseconds
 
 
 class RuledWalks(NamedTuple):
-    """Episodes of an acting rule, their accrued return (n, T + 1) at each step, and the rule's memory at the end."""
+    """n episodes of an acting rule, the accrued return (n, T + 1) after 0 to T steps, and the rule's final memory."""
 
     walks: Walks
     earned: Floats
@@ -40,18 +40,18 @@ class RuledWalks(NamedTuple):
 
 
 class Walks(NamedTuple):
-    """n episodes of up to T steps. Entries beyond the length of an episode are undefined."""
+    """n episodes of up to T steps, with d features. Entries beyond the length of an episode are undefined."""
 
-    cells: Ints  # (n, T + 1) int32, the start first
-    flags: Ints  # (n, T + 1) int64, the objects collected so far, one bit each
+    cells: Ints  # (n, T + 1) int32, the start cell first
+    flags: Ints  # (n, T + 1) int64, one bit for each object: 1 if the object is collected
     phi: Floats  # (n, d) sums of the features
-    lengths: Ints  # (n,) steps so far
+    lengths: Ints  # (n,) number of steps so far
     over: Bools  # (n,) whether the episode has ended
-    waiting: Ints  # (n,) the state whose action is not cached, or -1
+    waiting: Ints  # (n,) the state for which the episode waits because its action is not cached, or -1
 
 
 def chances(rooms: FourRoom, episodes: int, seed: int) -> Floats:
-    """Return random numbers (episodes, steps) in [0, 1), which decide whether a trap fires."""
+    """Return the random numbers (episodes, steps) in [0, 1) that decide whether traps fire."""
     return np.random.default_rng(seed).random((episodes, rooms.step_limit))
 
 
@@ -62,14 +62,14 @@ def walk_four_room(
 
     Args:
         sources: the policies.
-        rooms: the map that they were trained on.
+        rooms: the map that the policies were trained on.
         w: weights of the task (d,).
         risk: the risk of the scores.
         draws: random numbers (n, steps) from `chances`, one row for each episode.
         stop: called between slices of the work; True stops the episodes.
 
     Returns:
-        The episodes; None if they were stopped.
+        The episodes, or None if `stop` returned True.
     """
     check_rooms(sources, rooms)
     task, world, walks = sources.prepared(w, risk), rooms.world(), _at_start(rooms, draws)
@@ -89,7 +89,10 @@ def walk_four_room(
 
 
 def walk_by_rule(rule: ActingRule, rooms: FourRoom, draws: Floats, stop: Callable[[], bool]) -> RuledWalks | None:
-    """Run episodes from the start by an acting rule; other arguments as for `walk_four_room`. None if stopped."""
+    """Run episodes from the start by an acting rule. Return the episodes, or None if `stop` returned True.
+
+    The other arguments are those of `walk_four_room`.
+    """
     (n, steps), world = draws.shape, _Rooms(rooms, draws)
     earned, found = np.zeros((n, steps + 1)), None
     for t, memory in enumerate(follow(rule, world, n, steps)):
@@ -143,10 +146,10 @@ def take_all(world: RoomArrays, running: Ints, actions: Ints, draws: Floats, t: 
 def walk(
     world: RoomArrays, columns: int, bits: Ints, row: Ints, task: PreparedTask, draws: Floats, begin: int, walks: Walks
 ) -> None:
-    """Continue the episodes begin, begin + 1, .., one for each row of draws, until they end or wait for an action.
+    """Continue the episodes begin, begin + 1, .., one for each row of draws, until each ends or waits for an action.
 
     `row` (uint64) is scratch space for one observation of `rasf/FourRoom-v0`: row, column, one flag for each object.
-    Its numbers are written as the bits of float64, by which states are looked up. `bits` are the bits of 0.0, 1.0, ..
+    States are looked up by the float64 bit patterns of these numbers. `bits` are the bit patterns of 0.0, 1.0, ..
     """
     for n in range(len(draws)):
         e = begin + n
@@ -175,7 +178,7 @@ def walk(
 
 
 def check_rooms(sources: TablePolicies, rooms: FourRoom) -> None:
-    """Refuse a map whose sizes differ from those of training, as compiled code does not check bounds."""
+    """Raise an error if a map has other sizes than in training, because compiled code does not check bounds."""
     sizes = {
         "numbers in an observation": (sources.n_inputs, 2 + len(rooms.world().class_of)),
         "actions": (sources.n_actions, len(ACTIONS)),

@@ -1,9 +1,9 @@
-"""Rollouts of the reacher's arm by a library of networks, many in parallel. A caller can stop the rollouts.
+"""Parallel rollouts of the reacher's arm by a library of networks. A caller can stop the rollouts.
 
 Histogram networks act inside one compiled program, 50 steps at a time, with the scores of `NetworkPolicies.act`. Other
-networks are called step by step. Eight rollouts make a block, and blocks run in parallel in threads, since the matrices
-of a block are too small for jax to use several cores. All random numbers are drawn beforehand, and depend only on the
-seed: initial angles, noise on the torques, and the numbers that decide on failures. So they are equal for all risks.
+networks are called step by step. Eight rollouts make a block. Blocks run in parallel in threads, because the matrices
+of a block are too small for jax to use several cores. All random numbers (initial angles, noise on the torques, and the
+numbers that decide on failures) are drawn beforehand. They depend only on the seed, and so are equal for all risks.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from rasf.risk import Risk
 from rasf_lab.rollouts.by_rule import follow
 from rasf_lab.rollouts.compiled import Steps
 
-_PIECE = 50  # steps between two calls of `stop`: some tens of milliseconds
-_BLOCK = 8  # the same on every machine, since rounding depends on the size of a batch
+_PIECE = 50  # steps between two calls of `stop`; they take some tens of milliseconds
+_BLOCK = 8  # rollouts in a block; equal on all machines, because rounding depends on the batch size
 
 
 class ArmChances(NamedTuple):
@@ -40,7 +40,10 @@ class ArmChances(NamedTuple):
 
 
 class ArmRollouts(NamedTuple):
-    """States (T + 1, n, 4), the initial ones included, features (T, n, d), and an acting rule's memory at the end."""
+    """n rollouts of T steps: states (T + 1, n, 4) from the initial state on, features (T, n, d), and the final memory.
+
+    `memory` is None without an acting rule.
+    """
 
     states: Floats
     phi: Floats
@@ -60,7 +63,10 @@ def arm_chances(world: Reacher, rollouts: int, seed: int) -> ArmChances:
 def roll_out_by_rule(
     rule: ActingRule, world: Reacher, chances: ArmChances, stop: Callable[[], bool]
 ) -> ArmRollouts | None:
-    """Run rollouts by an acting rule, step by step; other arguments as for `roll_out_arm`. None if stopped."""
+    """Run rollouts by an acting rule, step by step. Return the rollouts, or None if `stop` returned True.
+
+    The other arguments are those of `roll_out_arm`.
+    """
     arms, found = _Arms(world, chances), None
     for memory in follow(rule, arms, len(chances.states), world.episode_length):
         if stop():
@@ -101,11 +107,11 @@ def roll_out_arm(
         stop: called between pieces of the work, from several threads; True stops the rollouts.
 
     Returns:
-        The rollouts; None if they were stopped.
+        The rollouts, or None if `stop` returned True.
     """
     sources.check(risk)
     n = len(chances.states)
-    # the last block is filled with the first rollouts again, so that only one size of block is compiled
+    # the last block is filled up with copies of the first rollouts, so that only one block size is compiled
     filled = np.arange(-(-n // _BLOCK) * _BLOCK) % n
     blocks = [
         ArmChances(chances.states[rows], Noise(*(part[:, rows] for part in chances.noise)))
@@ -145,7 +151,7 @@ def _one_block(
 def _some_steps(
     world: Reacher, task: HistogramTask, form: RiskForm, state: Array, noise: Noise
 ) -> tuple[Array, tuple[Array, Array]]:
-    """Return the last state; and for every step the state after it, and its features."""
+    """Return the last state, and for every step the next state and the features."""
     steps: Steps[Array, None, Noise] = Steps(
         act=lambda state, noise: choose_by_histograms(task, world.observe(state), form),
         advance=world.advance,

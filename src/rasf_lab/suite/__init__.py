@@ -1,4 +1,4 @@
-"""The suite: benchmark environments, mostly of other projects, that test whether risk-aware acting helps."""
+"""The suite: benchmark environments, mostly of other projects, to test whether risk-aware acting helps."""
 
 from rasf_lab.suite.cases import Case, case_names, find_case
 

@@ -1,6 +1,6 @@
-"""Cases of the suite as data: an environment, the training tasks, the queries, and which steps are failures.
+"""Cases of the suite as data: an environment, the training tasks, the queries, and a rule for failures.
 
-`environments.py` has the suite's cases; a case of another module is named MODULE:CASE. Rivals are other agents, trained
+`environments.py` has the suite's cases. A case of another module is named MODULE:CASE. Rivals are other agents, trained
 for comparison (`rivals.py`). A *way to act* is a rule by which a library acts for a weighting, written as text:
 
     neutral                  maximises the mean return
@@ -9,8 +9,8 @@ for comparison (`rivals.py`). A *way to act* is a rule by which a library acts f
     limit 0.05               neutral, but the expected discounted sum of the failure feature is at most 0.05
     price 4                  the *control*: neutral, with 4 added to the cost of a unit of the failure feature
 
-The failure feature (`Case.priced`) counts failures or is the closest substitute for such a count. Failures can also be
-avoided without a risk measure, by a higher cost of failures. The comparison with the control shows whether a risk
+The failure feature (`Case.priced`) counts failures, or is the feature that comes closest to a count of failures. A
+higher cost of failures can avoid failures without a risk measure. The comparison with the control shows whether a risk
 measure does better.
 """
 
@@ -37,12 +37,12 @@ Weightings = tuple[tuple[float, ...], ...]
 Settings = Mapping[str, object]  # JSON values or tuples, by name
 NEUTRAL = "neutral"
 _STATIC, _LIMIT, _PRICE = "static ", "limit ", "price "
-# ways to act of all cases on roads
+# the ways to act in all cases on roads
 ON_ROADS = (
     "neutral", "mean-variance:-0.3", "mean-variance:-1", "mean-variance:-2", "mean-variance:-4", "cvar:0.1",
     "static cvar:0.1", "limit 0.02", "price 0.5", "price 1", "price 2", "price 4", "price 10",
 )  # fmt: skip
-# steps and settings of DQN in highway-env's documentation
+# the training steps and settings of DQN in highway-env's documentation
 DQN_STEPS = 20_000
 DQN_ON_ROADS: Settings = {
     "policy_kwargs": {"net_arch": [256, 256]},
@@ -58,9 +58,9 @@ DQN_ON_ROADS: Settings = {
 
 
 class Training(TypedDict, total=False):
-    """The parameters that determine a trained library or rival, except the seed.
+    """The parameters of a training, without the seed.
 
-    A rival has `env`, `env_kwargs`, `steps` and `settings`; a library has all but `steps`.
+    A rival has `env`, `env_kwargs`, `steps` and `settings`. A library has all parameters except `steps`.
     """
 
     env: str
@@ -74,7 +74,7 @@ class Training(TypedDict, total=False):
 
 
 class Asked(TypedDict):
-    """The queries of a run: unseen weightings, ways to act, episodes per query, and steps per episode at most."""
+    """The queries of a run: unseen weightings, ways to act, episodes per query, and the most steps of an episode."""
 
     unseen: list[list[float]]
     actings: list[str]
@@ -100,10 +100,10 @@ class SuiteSize(NamedTuple):
     """The size of the suite.
 
     Attributes:
-        seeds: number of seeds.
-        steps: factor that multiplies a case's training steps.
-        episodes: factor that multiplies a case's episodes.
-        unseen: number of unseen weightings.
+        seeds: the number of seeds.
+        steps: the factor of a case's training steps.
+        episodes: the factor of a case's episodes.
+        unseen: the number of unseen weightings.
     """
 
     seeds: int
@@ -122,23 +122,23 @@ class Case:
     Attributes:
         env, env_kwargs: the environment's id and its arguments.
         about: one sentence on the environment.
-        features: names of the d features.
-        tasks: weightings (n, d) that policies are trained for.
-        unseen: weightings (m, d) of the queries.
-        steps_per_task: training steps for each of `tasks`.
+        features: the names of the d features.
+        tasks: the training weightings (n, d).
+        unseen: the weightings (m, d) of the queries.
+        steps_per_task: the training steps for each of `tasks`.
         failures: the name of the failures, in the plural.
         actings: ways to act, as in the module's header; "neutral" and at least one per-state risk are required.
-        failure: failure(step) returns whether a step is a failure; None: the environment marks failures.
-        priced: index of the failure feature.
-        harm: 1 if more of the failure feature means more failures, -1 if it means fewer. The control lowers the weight
-            of this feature for 1 and raises it for -1.
+        failure: failure(step) returns whether a step is a failure. Default: None, the environment marks failures.
+        priced: the index of the failure feature. Default: the last feature.
+        harm: 1 if a larger failure feature means more failures, -1 if it means fewer failures. The control lowers the
+            weight of this feature if `harm` is 1, and raises the weight if `harm` is -1. Default: 1.
         agent, risk, settings: arguments of `rasf.learn`; risks are text.
-        episodes: episodes for each weighting and way to act, in the preset "full".
-        max_steps: steps after which an episode is truncated.
-        gauge: name of a number in `info`, such as the speed, whose mean over steps is also measured.
-        rival: settings of the rivals from Stable-Baselines3, where they differ from its defaults.
-        rival_steps: training steps of DQN in the environment's documentation; None if it has no such recipe.
-        optimum: optimum(w, gamma) returns the best possible discounted return; None if it is unknown.
+        episodes: the number of episodes for each weighting and way to act, in the preset "full". Default: 100.
+        max_steps: the number of steps after which an episode is truncated. Default: 1,000.
+        gauge: the name of a number in `info`, such as the speed, whose mean over steps is also measured. Default: none.
+        rival: the settings of rivals that differ from the defaults of Stable-Baselines3.
+        rival_steps: the training steps of DQN in the environment's documentation. Default: None, there is no recipe.
+        optimum: optimum(w, gamma) returns the best possible discounted return. Default: None, the optimum is unknown.
     """
 
     env: str
@@ -173,7 +173,7 @@ class Case:
             raise ValueError(f"actings must have {NEUTRAL!r} and a risk such as 'mean-variance:-1', got {self.actings}")
 
     def training(self, preset: SuiteSize) -> Training:
-        """Return the parameters that determine the library, without the seed, as JSON values."""
+        """Return the parameters of the library's training, without the seed, as JSON values."""
         return {
             "env": self.env,
             "env_kwargs": dict(self.env_kwargs),
@@ -195,7 +195,7 @@ class Case:
 
 
 def lists_for_tuples(settings: Settings) -> dict[str, object]:
-    """Return settings with lists in place of tuples, which JSON lacks."""
+    """Return settings with lists in place of tuples, as JSON has no tuples."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
 
 
@@ -213,7 +213,7 @@ class Acting(NamedTuple):
 
     @classmethod
     def read(cls, text: str, case: Case, w: Floats) -> Acting:
-        """Return the way to act that `text` describes, for a task with weights w (d,)."""
+        """Return the way to act with this text, for a task with weights w (d,)."""
         neutral = MeanVariance(0.0)
         if text.startswith(_PRICE):
             price, feature = float(text.removeprefix(_PRICE)), case.priced % len(case.features)
@@ -235,7 +235,7 @@ def best_return(mdp: FiniteMDP, w: Floats, horizon: int) -> float:
     Args:
         mdp: the model.
         w: weights (d,).
-        horizon: steps of an episode.
+        horizon: the number of steps of an episode.
     """
     from rasf.planning.plan import plan
 
@@ -244,12 +244,12 @@ def best_return(mdp: FiniteMDP, w: Floats, horizon: int) -> float:
 
 
 def is_price(text: str) -> bool:
-    """Return whether a way to act is the control."""
+    """Return whether a way to act, as text, is the control."""
     return text.startswith(_PRICE)
 
 
 def is_dial(text: str) -> bool:
-    """Return whether a way to act is neutral or a per-state risk."""
+    """Return whether a way to act, as text, is neutral or a per-state risk."""
     return not text.startswith((_PRICE, _STATIC, _LIMIT))
 
 

@@ -10,7 +10,7 @@ from rasf_lab.suite.cases import DQN_ON_ROADS, DQN_STEPS, ON_ROADS, Case, best_r
 
 
 def dropped(step: Step) -> bool:
-    """Return whether a bottle was dropped."""
+    """Return whether the agent dropped a bottle."""
     return bool(step.phi[2] < 0)
 
 
@@ -118,11 +118,11 @@ FOUR_ROOMS = Case(
     max_steps=200,
 )  # fmt: skip
 
-_POOR = 15.0  # a fruit is poor if its nutrients sum to less; the richest fruits have over 20
+_POOR = 15.0  # a fruit is poor if its nutrients sum to less than this; the richest fruits have over 20
 
 
 def poor_fruit(step: Step) -> bool:
-    """Return whether the fruit has few nutrients."""
+    """Return whether the episode ended with a fruit that has few nutrients."""
     return step.terminated and bool(step.phi.sum() < _POOR)
 
 
@@ -225,7 +225,7 @@ INVENTORY = Case(
     priced=4,
     agent="rasf-model",
     risk=("neutral", "mean-variance:-0.05"),
-    # an untried action has the value of the largest reward in every step from now on: 1 / (1 - gamma) = 20 times it
+    # an untried action has the value of the largest reward in all steps from now on: 1 / (1 - gamma) = 20 such rewards
     settings={"gamma": 0.95, "optimism": 20.0},
     actings=(
         "neutral", "mean-variance:-0.005", "mean-variance:-0.01", "mean-variance:-0.02", "mean-variance:-0.05",
@@ -322,7 +322,7 @@ def sold_nothing(step: Step) -> bool:
 
 MINECART = Case(
     env="minecart-v0",
-    env_kwargs={"max_episode_steps": 300},  # not 1,000; a cart that is not home by then has sold nothing
+    env_kwargs={"max_episode_steps": 300},  # instead of 1,000; a cart that is not home after 300 steps has sold nothing
     about="dig two ores and sell them at home; the amount found is random",
     features=("ore 1", "ore 2", "fuel (-1)"),
     tasks=((1, 0, 0.1), (0, 1, 0.1), (1, 1, 0.05)),
@@ -343,7 +343,7 @@ MINECART = Case(
     max_steps=300,
 )  # fmt: skip
 
-_FAR = 0.5  # the arm is far from a target if its closeness to this target, a feature, is less
+_FAR = 0.5  # the arm is far from a target if the target's feature, the closeness to the target, is below 0.5
 
 
 def far_off(step: Step) -> bool:

@@ -24,7 +24,12 @@ _NAMES = {
 
 
 def fronts(result: Result, name: str) -> Figure:
-    """Return the figure of one case: lines for per-state risks and the control, points for other ways and rivals."""
+    """Return the figure of one case: lines for per-state risks and the control, points for other ways and rivals.
+
+    Args:
+        result: the result of the suite.
+        name: the name of the case.
+    """
     case = result.numbers[name]
     drawn = figure(7.0, 4.2)
     front(drawn.subplots(), case)
@@ -33,12 +38,12 @@ def fronts(result: Result, name: str) -> Figure:
 
 
 def front(axes: Axes, told: Numbers, measure: str = "return") -> None:
-    """Draw failures (x) against a measure (y), with 95 % intervals over seeds.
+    """Draw a measure (y) against failures (x), with 95 % intervals over seeds.
 
     Args:
-        axes: where to draw.
+        axes: the axes to draw on.
         told: the numbers of a case, from `measures.summary`.
-        measure: "return", the default, or "gauge".
+        measure: "return" or "gauge". Default: "return".
     """
     ways = told["ways"]
     risks = [text for text in ways if is_dial(text) and not text.startswith("cvar")]
@@ -76,7 +81,7 @@ def front(axes: Axes, told: Numbers, measure: str = "return") -> None:
 
 
 def _bars(axes: Axes, points: np.ndarray, colour: str) -> None:
-    """Draw intervals in x and y; results of a single seed have no intervals."""
+    """Draw the intervals in x and y of points (n, 2, 3). Results of a single seed have no intervals."""
     (x, x_low, x_high), (y, y_low, y_high) = points.transpose(1, 2, 0)
     if np.isfinite(points).all():
         across, along = np.abs([x - x_low, x_high - x]), np.abs([y - y_low, y_high - y])

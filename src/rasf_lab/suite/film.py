@@ -1,8 +1,9 @@
 """`rasf demo --driving`: a film of the shipped driving library in the same traffic at two risks.
 
-The library acts for the weights `TASK`, for which it was not trained. The film has one episode for each risk. Both
-begin in the same traffic, which then reacts to the car. Their start state is the first from which the car with neutral
-risk collides. Therefore the film does not show how often cars collide; the printed table does, over all episodes.
+The library acts for the weights `TASK`, for which it was not trained. The film has one episode for each risk. The two
+episodes begin in the same traffic, which then reacts to the car. Their start state is the first start state from which
+the neutral car collides. So the film does not show how often cars collide. The printed table shows this for all
+episodes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Frame = npt.NDArray[np.uint8]  # (height, width, 3)
 
 
 class Drive(NamedTuple):
-    """One episode: whether it ended in a collision, its mean speed (m/s), its steps of 1 s, its frames if filmed."""
+    """One episode: whether it ended in a collision, its mean speed (m/s), its steps of 1 s, its frames (if filmed)."""
 
     crashed: bool
     speed: float
@@ -48,7 +49,7 @@ class Drive(NamedTuple):
 
 
 def shipped_driver() -> PolicyLibrary:
-    """Return the driving library of the package, described in docs/suite.md."""
+    """Return the driving library that is part of the package. docs/suite.md describes the library."""
     return load(Path(str(resources.files("rasf_lab"))) / "shipped" / "highway.rasf")
 
 
@@ -62,8 +63,8 @@ def run(seed: int, film: Path, tick: Callable[[], None]) -> Group:
 
     Args:
         seed: seed of the episodes.
-        film: path of the film, a .gif.
-        tick: called after each episode.
+        film: path of the film, which must end in .gif.
+        tick: function that is called after each episode.
     """
     if film.suffix != ".gif":
         raise ValueError(f"out must be a file that ends in .gif, got {film}")
@@ -83,7 +84,7 @@ def run(seed: int, film: Path, tick: Callable[[], None]) -> Group:
 
 
 def drive(library: PolicyLibrary, risk: Risk, seed: int, render_mode: str | None = None) -> Drive:
-    """Run one episode for `TASK` from the start state of a seed; `render_mode` "rgb_array" keeps its frames."""
+    """Run one episode for `TASK` from the start state of a seed. With `render_mode` "rgb_array", keep the frames."""
     env = open_environment(gymnasium.make(ROAD, render_mode=render_mode))
     frames: list[Frame] = []
 
@@ -102,7 +103,7 @@ def drive(library: PolicyLibrary, risk: Risk, seed: int, render_mode: str | None
 
 
 def save_film(drives: dict[str, Drive], path: Path) -> None:
-    """Save episodes as a GIF, one below the other; an episode that has ended shows its last frame."""
+    """Save episodes as a GIF, one below the other. An episode that has ended shows its last frame."""
     from PIL import Image
 
     longest = max(len(drive.frames) for drive in drives.values())
@@ -141,10 +142,10 @@ def _report(drives: dict[str, list[Drive]], film: Path) -> Group:
         speed, seconds = (np.mean([getattr(one, part) for one in ours]) for part in ("speed", "steps"))
         table.add_row(name, f"{collisions} of {len(ours)}", f"{speed:.1f}", f"{seconds:.1f}")
     before = (
-        "A library of four policies acts on the highway where it was trained, for a task that it was not trained "
-        f"for: drive fast, on any lane, and a collision costs {-TASK[2]:g}. It acts at two risks: neutral (the mean of "
-        f"the return), and mean-variance with beta {AVERSION:g}.\n"
+        "A library of four policies acts on the highway of its training, for a new task: drive fast, on any lane, and "
+        f"a collision costs {-TASK[2]:g}. The library acts at two risks: neutral (the mean of the return), and "
+        f"mean-variance with beta {AVERSION:g}.\n"
     )
     collides = any(one.crashed for one in drives["neutral"])
-    which = "the first from which the neutral car collides" if collides else "the first; the neutral car never collides"
-    return Group(Text(before), table, Text(f"\nThe film {film} shows both risks from one start state: {which}."))
+    which = "from which the neutral car collides" if collides else "of all; the neutral car never collides"
+    return Group(Text(before), table, Text(f"\nThe film {film} shows both risks from the first start state {which}."))

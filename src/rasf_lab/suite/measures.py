@@ -1,19 +1,19 @@
-"""The suite's numbers: measures of each way to act, whether a per-state risk helps, and how it compares to the control.
+"""The suite's numbers: measures of each way to act, whether a per-state risk helps, and a comparison with the control.
 
 The rules were set before the first run:
 
-    helps              The cost of a per-state risk is the neutral return minus the return at this risk. One risk is
-                       reported: the one with the fewest failures among those whose cost is at most a tenth of
-                       |neutral return|, or among all risks if none costs so little. This risk helps if it has fewer
-                       failures than neutral acting: the 95 % interval of the paired difference is below 0.
+    helps              The cost of a per-state risk is the neutral return minus the return at this risk. A risk is cheap
+                       if its cost is at most a tenth of |neutral return|. The cheap risk with the fewest failures is
+                       reported; if no risk is cheap, the risk with the fewest failures. This risk helps if it has
+                       fewer failures than neutral acting: the 95 % interval of the paired difference is below 0.
     over prices        Compares the fronts of per-state risks and of the control. A front gives, for a number of
                        failures x, the best return of the ways to act that have at most x failures. Neutral acting is
-                       a point of both fronts. The gap is the mean difference of the fronts over 50 values of x, from
-                       the fewest failures that both fronts reach to the failures of neutral acting, divided by
-                       |neutral return|. The verdict is "more" or "less" if the interval of the gap excludes 0, else
-                       "as much".
-    calibrated         Two measures compare the predicted with the realised discounted return. `off`: (predicted mean -
-                       realised mean) / realised standard deviation; `spread_ratio`: predicted / realised standard
+                       a point of both fronts. The gap is the mean difference of the fronts divided by |neutral
+                       return|. The mean is over 50 values of x, from the fewest failures that both fronts reach to the
+                       failures of neutral acting. The verdict is "more" or "less" if the interval of the gap excludes
+                       0, else "as much".
+    calibrated         Two measures compare the predicted with the realised discounted return. `off` is (predicted mean
+                       - realised mean) / realised standard deviation. `spread_ratio` is predicted / realised standard
                        deviation.
 
 Each seed has one value of a measure, the mean over weightings. Intervals are bootstrap intervals over these values. An
@@ -37,20 +37,20 @@ from rasf_lab.suite.runs import LIBRARY, runs_of
 from rasf_lab.sweep.runs import Run
 from rasf_lab.sweep.store import Finished
 
-_LEVELS = 50  # numbers of failures at which fronts are compared
-_NO_SPREAD = 1e-3  # nothing is divided by a standard deviation below this share of |mean|; the ratio is nan
+_LEVELS = 50  # how many numbers of failures x a comparison of fronts uses
+_NO_SPREAD = 1e-3  # a ratio is nan if its divisor, a standard deviation, is below this share of |mean|
 _ROUNDING = 1e-9  # ends of intervals that are closer to 0 count as 0
 _CHEAP = 0.1  # largest cost of a cheap risk, as a share of |neutral return|
 _MEASURES = ("return", "cvar", "failures", "length", "gauge", "discounted", "std", "predicted", "predicted_std")
 
 
 def summary(runs: Sequence[Finished]) -> Numbers:
-    """Return the numbers of one case, from the runs of its libraries and rivals, each in the order of seeds."""
+    """Return the numbers of one case, from the runs of its libraries and of its rivals, in the order of seeds."""
     parameters = given(runs[0].run)
     training, asked = parameters["training"], parameters["asked"]
     case, ours = find_case(parameters["case"]), [one for one in runs if one.run.parameters["agent"] == LIBRARY]
     actings = asked["actings"]
-    arrays = {name: np.stack([one.arrays[name] for one in ours]) for name in _MEASURES}  # (seeds, ways, n)
+    arrays = {name: np.stack([one.arrays[name] for one in ours]) for name in _MEASURES}  # (seeds, ways, weightings)
     by_seed = {name: values.mean(axis=2) for name, values in arrays.items()}
     neutral = actings.index(NEUTRAL)
     episodes = arrays["failures"][:, 0].size * asked["episodes"]  # of each way to act, in total
@@ -88,20 +88,26 @@ def _training_seconds(one: Finished) -> float:
 
 
 def _estimate(values: Floats) -> list[float]:
-    """Return the mean and its interval over seeds; the interval of a single seed is nan."""
+    """Return the mean over seeds and both ends of its interval. The ends are nan for a single seed."""
     if len(values) == 1 or not np.isfinite(values).all():
         return [float(values.mean()), float("nan"), float("nan")]
     return list(mean_interval(values))
 
 
 def _rate(values: Floats, episodes: int) -> list[float]:
-    """Return mean failures per episode and their interval, from means of seeds (n,) with `episodes` in total."""
+    """Return the mean failures per episode and the interval, from one mean per seed (n,) and `episodes` in total."""
     found = Interval(*_estimate(values))
     return list(found.holding(share_interval(found.estimate * episodes, episodes)) if found.estimate <= 1 else found)
 
 
 def _fewer(values: Floats, others: Floats, episodes: int) -> list[float]:
-    """Return the mean difference of failures and its interval, from paired seeds (n,) with `episodes` in total each."""
+    """Return the mean of `values` - `others` and its interval.
+
+    Args:
+        values: mean failures per episode of each seed (n,).
+        others: mean failures per episode of another way to act, for the same seeds (n,).
+        episodes: the number of episodes of each way to act, over all seeds.
+    """
     found, alike = _estimate(values - others), np.ptp(values - others) <= _ROUNDING
     if not alike or len(values) == 1 or max(values.mean(), others.mean()) > 1:
         return found
@@ -127,15 +133,15 @@ def _way(by_seed: dict[str, Floats], j: int, neutral: int, episodes: int) -> Num
 
 
 def verdict(by_seed: dict[str, Floats], actings: Sequence[str], episodes: int) -> Numbers:
-    """Return whether a per-state risk helps, which one and at which cost, and how it compares to the control.
+    """Return whether a per-state risk helps, this risk and its cost, and the comparison with the control.
 
     Args:
-        by_seed: "failures" and "return", (seeds, ways) each.
+        by_seed: "failures" and "return", arrays (seeds, ways).
         actings: the ways to act, as text.
-        episodes: episodes of each way to act, in total over seeds and weightings.
+        episodes: the number of episodes of each way to act, over all seeds and weightings.
 
     Returns:
-        The numbers by name, with intervals over seeds; the rules are in the module's header.
+        The numbers by name, with intervals over seeds, by the rules in the module's header.
     """
     failures, returns = by_seed["failures"], by_seed["return"]  # (seeds, ways)
     neutral = actings.index(NEUTRAL)
@@ -165,13 +171,13 @@ def verdict(by_seed: dict[str, Floats], actings: Sequence[str], episodes: int) -
 
 
 def front(failures: Floats, returns: Floats, levels: Floats) -> Floats:
-    """Return, for each of `levels` (m,), the best return of points (n,) with at most that many failures, or -inf."""
+    """Return for each of `levels` (m,) the best return of points (n,) with at most this many failures; -inf if none."""
     within = failures[None] <= levels[:, None] + 1e-12
     return np.where(within, returns[None], -np.inf).max(axis=1)
 
 
 def _gap(failures: Floats, returns: Floats, ours: Sequence[int], theirs: Sequence[int]) -> float:
-    """Return the mean difference of two fronts over the failures that both reach, from indices of ways to act."""
+    """Return the mean difference of two fronts. `ours` and `theirs` are the indices of their ways to act."""
     low = max(failures[list(points)].min() for points in (ours, theirs))
     levels = np.linspace(low, max(failures[ours[0]], low), _LEVELS)
     mine, others = (front(failures[list(points)], returns[list(points)], levels) for points in (ours, theirs))
@@ -181,7 +187,7 @@ def _gap(failures: Floats, returns: Floats, ours: Sequence[int], theirs: Sequenc
 def _rival(
     runs: Sequence[Finished], name: str, by_seed: dict[str, Floats], actings: Sequence[str], ours: Sequence[Finished]
 ) -> Numbers:
-    """Return a rival's numbers. `beside`: our failures, gauge and return of each way to act, divided by the rival's."""
+    """Return a rival's numbers. `beside` has our failures, gauge and return by way to act, divided by the rival's."""
     theirs = [one for one in runs if one.run.parameters["agent"] == name]
     seeds = sorted({one.run.seed for one in theirs})
     arrays = {  # (seeds, weightings)
@@ -200,7 +206,7 @@ def _rival(
         "failures": _rate(values["failures"], episodes),
         "seeds": seeds,
         "steps": given(theirs[0].run)["training"]["steps"],
-        "trainings": sum(one.run.seed == seeds[0] for one in theirs),  # per seed: one, or one per weighting
+        "trainings": sum(one.run.seed == seeds[0] for one in theirs),  # for a seed: one, or one for each weighting
         "seconds": float(np.mean([_share_of_seconds(one) for one in theirs])),  # per training
         "each": {part: arrays[part].mean(axis=0) for part in ("return", "failures", "gauge")},
         "beside": beside,
@@ -208,7 +214,7 @@ def _rival(
 
 
 def _share_of_seconds(one: Finished) -> float:
-    """Return seconds per training; the seconds of a program are divided among its trainings."""
+    """Return the seconds of a training. A batched program's seconds are divided by the number of its trainings."""
     seconds = float(one.scalars["training_seconds"])
     together = one.provenance["together"] if RIVALS[str(one.run.parameters["agent"])].batched else 1
     return seconds / float(together)
@@ -219,7 +225,7 @@ def _ratio(mine: Floats, others: Floats) -> float:
 
 
 def by_environment(numbers: dict[str, Numbers]) -> dict[str, Numbers]:
-    """Return the numbers of cases by environment, or by "environment (case)" if another case has this environment."""
+    """Return the numbers of cases by environment. Further cases of an environment are named "environment (case)"."""
     found: dict[str, Numbers] = {}
     for name, case in numbers.items():
         env = str(case["env"])
@@ -228,7 +234,7 @@ def by_environment(numbers: dict[str, Numbers]) -> dict[str, Numbers]:
 
 
 def at_a_glance(numbers: dict[str, Numbers]) -> list[list[str]]:
-    """Return a table as text: a header, then a row for each case."""
+    """Return a table of all cases as text: a header, then a row for each case."""
     rows = [["environment", "failures", "neutral", "averse", "risk", "return", "verdict", "return vs. control"]]
     for env, case in by_environment(numbers).items():
         found = case["verdict"]
@@ -243,9 +249,10 @@ def at_a_glance(numbers: dict[str, Numbers]) -> list[list[str]]:
 
 
 def cases_of(runs: Sequence[Finished]) -> dict[str, list[Finished]]:
-    """Return the runs of each case in the order of seeds, of the largest preset whose library runs are complete.
+    """Return the runs of each case, in the order of seeds.
 
-    Only runs with the present parameters of the case count. Rivals are included by seed, if all runs of a seed exist.
+    The runs are of the largest preset for which all runs of the library exist, with the present parameters of the case.
+    The runs of a rival with a seed are included if all runs of the rival with this seed exist.
     """
     found, names = {one.run: one for one in runs}, sorted({str(one.run.parameters["case"]) for one in runs})
     by_case = {}
@@ -261,7 +268,7 @@ def cases_of(runs: Sequence[Finished]) -> dict[str, list[Finished]]:
 
 
 def _of_rivals(name: str, preset: str) -> list[list[Run]]:
-    """Return the runs of a case's rivals, a group for each rival and seed."""
+    """Return the runs of a case's rivals, in groups by rival and seed."""
     groups = []
     for agent in rivals_of(find_case(name)):
         runs = runs_of(name, preset, [agent])

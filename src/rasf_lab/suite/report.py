@@ -17,11 +17,11 @@ from rasf_lab.suite.runs import finished_runs
 
 
 def sum_up(folder: Path, preset: str) -> tuple[list[list[str]], list[Path]]:
-    """Write suite.json and a figure for each case, and return a table of the cases and the files.
+    """Write suite.json and a figure for each case; return a table of the cases, and the paths of the files.
 
     Args:
-        folder: the folder with the runs; the files are written here.
-        preset: name of the preset, which the result records.
+        folder: the folder with the runs, to which the files are written.
+        preset: the name of the preset, as text for the result.
     """
     result = summarise(folder, preset)
     files = [result.save(folder)]
@@ -36,7 +36,7 @@ def summarise(folder: Path, preset: str) -> Result:
 
     Args:
         folder: the folder with suite.npz, suite-runs or both.
-        preset: name of the preset, which the result records.
+        preset: the name of the preset, as text for the result.
     """
     by_case = cases_of(finished_runs(folder))
     numbers: Numbers = {name: _known(summary(found)) for name, found in by_case.items()}
@@ -47,7 +47,7 @@ def summarise(folder: Path, preset: str) -> Result:
 
 
 def _known(value: object) -> object:
-    """Return the value with None in place of nan, which JSON lacks."""
+    """Return the value with None in place of nan, as JSON has no nan."""
     if isinstance(value, dict):
         return {name: _known(part) for name, part in value.items()}
     if isinstance(value, list):

@@ -1,20 +1,23 @@
 """Rivals, agents for comparison: of Stable-Baselines3, trained for each weighting, and of morl-baselines, trained once.
 
-    dqn, qr-dqn        retrained for each weighting, with as many steps as the library had for all its tasks
-    dqn-documented     DQN, retrained with the number of steps in the environment's documentation, if it has a recipe
-    .. -batched        these three agents as implemented in `rasf_lab.rivals.batched`: ten trainings at once, no torch
+    dqn, qr-dqn        retrained for each weighting, with the number of steps that the library has for all its tasks
+    dqn-documented     DQN, retrained for each weighting, with the number of steps of the recipe in the environment's
+                       documentation; only for environments with a recipe
+    NAME-batched       the three agents above as implemented in `rasf_lab.rivals.batched`: ten trainings in one program,
+                       without torch
     envelope, gpi-ls   one agent for all weightings, with as many steps as the library; the weighting is an input
 
-The agents of Stable-Baselines3 need the extra `bench` (torch). These agents and the batched ones observe only the
-reward phi . w of one weighting. Settings that `Case.rival` lacks are the case's gamma and Stable-Baselines3's defaults.
+The agents of Stable-Baselines3 need the extra `bench` (torch). These agents and the batched agents observe only the
+reward phi . w of one weighting. Settings that are not in `Case.rival` are the case's gamma and the defaults of
+Stable-Baselines3.
 
-The agents of morl-baselines need that package, best in a separate virtual environment. Their networks take weights that
+The agents of morl-baselines need this package, best in a separate virtual environment. Their networks take weights that
 are positive and sum to 1, so the vector reward is phi times the signs of the case's weights. These agents have the
 case's gamma, three layers of 64 units, an update for each step, a replay buffer that holds all steps, and epsilon from
 1 to 0.05 in the first half of training. Other settings are the package's defaults. GPI-LS chooses its training
-weightings ten times, by evaluation episodes, whose steps do not count as training steps.
+weightings ten times, by evaluation episodes. The steps of these episodes do not count as training steps.
 
-All rivals are evaluated with greedy actions, from the same start states as the library.
+All rivals are evaluated with greedy actions, from the same start states as the library. Shapes: d features.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from rasf_lab.suite.cases import Asked, Case, Settings, SuiteSize, Training, lis
 from rasf_lab.suite.trials import TRYING, Gauge, outcome_of, stacked
 from rasf_lab.sweep.runs import RunResult
 
-TOGETHER = 10  # batched trainings in one program; in the preset "full", a seed has one for each of ten weightings
+TOGETHER = 10  # batched trainings in one program: a seed of the preset "full" has ten weightings
 _QUANTILES = "QRDQN"
 Seen = npt.NDArray[np.float32]  # an observation
 Reward = float | npt.NDArray[np.float32]
@@ -47,9 +50,9 @@ class Rival(NamedTuple):
     """An agent for comparison.
 
     Attributes:
-        module: module of the agent's class; None: the agent is trained by `rasf_lab.rivals.batched`.
-        name: name of the class.
-        documented: whether the number of training steps is taken from the environment's documentation.
+        module: the module of the agent's class; None if `rasf_lab.rivals.batched` trains the agent.
+        name: the name of the class.
+        documented: whether the number of training steps is that of the environment's documentation.
         every: whether one training is for all weightings.
     """
 
@@ -77,7 +80,7 @@ RIVALS = {
 _MULTI_POLICY: Settings = {
     "net_arch": [64, 64, 64], "gradient_updates": 1, "initial_epsilon": 1.0, "final_epsilon": 0.05,
 }  # fmt: skip
-_TRIALS = 20_000  # first seed of GPI-LS's own evaluation episodes, far from all other seeds
+_TRIALS = 20_000  # the smallest seed of GPI-LS's own evaluation episodes, far from all other seeds
 _ITERATIONS = 10  # GPI-LS chooses new weightings before each of its iterations
 
 
@@ -87,7 +90,7 @@ def rivals_of(case: Case) -> list[str]:
 
 
 def obstacle(case: Case, agent: str) -> str | None:
-    """Return why a rival cannot be trained on a case; None if it can."""
+    """Return the reason why a rival cannot be trained on a case; None if training is possible."""
     rival = RIVALS[agent]
     if rival.documented and case.rival_steps is None:
         return f"there is no documented recipe for {case.env}"
@@ -97,7 +100,7 @@ def obstacle(case: Case, agent: str) -> str | None:
 
 
 def signs_of(case: Case) -> Floats | None:
-    """Return the signs of the weights (d,), +1 where all are 0; None if a feature has weights of both signs."""
+    """Return the signs of the weights (d,), +1 if all are 0; None if a feature has positive and negative weights."""
     weights = np.array([*case.tasks, *case.unseen], float)
     if ((weights > 0).any(axis=0) & (weights < 0).any(axis=0)).any():
         return None
@@ -105,7 +108,7 @@ def signs_of(case: Case) -> Floats | None:
 
 
 def rival_training(case: Case, agent: str, preset: SuiteSize) -> Training:
-    """Return the parameters that determine a rival, except the weighting and the seed, as JSON values.
+    """Return the parameters of a rival's training, without the weighting and the seed, as JSON values.
 
     Raises:
         ValueError: the rival cannot be trained on the case.
@@ -163,10 +166,10 @@ def trained_rival(case: Case, agent: str, training: Training, asked: Asked, seed
 
     Args:
         case: the case.
-        agent: name of the rival.
-        training: as returned by `rival_training`.
-        asked: the queries, with a single weighting unless one training is for all weightings.
-        seed: seed of the training and of the evaluation episodes.
+        agent: the name of the rival.
+        training: the parameters of the training, from `rival_training`.
+        asked: the queries. They have a single weighting unless the rival is trained for all weightings (`every`).
+        seed: the seed of the training and of the evaluation episodes.
     """
     weightings, began = np.array(asked["unseen"], float), time.perf_counter()
     if RIVALS[agent].every:
@@ -184,15 +187,15 @@ def trained_together(
     seeds: Sequence[int],
     tell: Callable[[float], None],
 ) -> list[RunResult]:
-    """Train batched rivals in one program and return the measures of each, with the seconds of the whole program.
+    """Train batched rivals in one program; return the measures of each rival, and the seconds of the whole program.
 
     Args:
         case: the case.
-        agent: name of the rival.
-        training: as returned by `rival_training`.
-        asked: the queries of each training, with a single weighting each.
-        seeds: seed of each training and of its evaluation episodes.
-        tell: called with the share of the training that is done.
+        agent: the name of the rival.
+        training: the parameters of the trainings, from `rival_training`.
+        asked: for each training, queries with a single weighting.
+        seeds: for each training, the seed of the training and of the evaluation episodes.
+        tell: function that is called with the finished share of the training.
     """
     from rasf_lab.rivals.batched import Layers, Recipe, greedy, train
 
@@ -238,7 +241,7 @@ def _class_of(agent: str) -> Any:
 
 
 def _for_one_weighting(case: Case, agent: str, w: Floats, training: Training, seed: int) -> Chooses:
-    """Train an agent of Stable-Baselines3 for one weighting."""
+    """Train an agent of Stable-Baselines3 for one weighting, and return its greedy policy."""
     kind = _class_of(agent)
     env = _weighed(case, w)
     model = kind("MlpPolicy", env, seed=seed, device="cpu", **tuples_for_lists(training["settings"]))
@@ -248,7 +251,7 @@ def _for_one_weighting(case: Case, agent: str, w: Floats, training: Training, se
 
 
 def _for_every_weighting(case: Case, agent: str, training: Training, seed: int) -> Chooses:
-    """Train an agent of morl-baselines, which chooses its training weightings itself."""
+    """Train an agent of morl-baselines, which chooses its training weightings, and return its greedy policy."""
     import torch
 
     kind = _class_of(agent)
@@ -274,7 +277,10 @@ def _for_every_weighting(case: Case, agent: str, training: Training, seed: int) 
 def _act(
     case: Case, choose: Chooses, w: Floats, asked: Asked, seed: int, gauge: Gauge
 ) -> tuple[Floats, Floats, Floats]:
-    """Return sums of features (n, d), failures and lengths (n,) of greedy episodes from the library's start states."""
+    """Return sums of features (n, d), failures (n,) and lengths (n,) of n greedy episodes.
+
+    The episodes have the start states of the library's episodes.
+    """
     env, n = open_environment(case.env, None, **case.env_kwargs), asked["episodes"]
     phi, failures, lengths = np.zeros((n, len(w))), np.zeros(n), np.zeros(n)
 

@@ -1,19 +1,20 @@
 """Runs of the suite, executed by `rasf_lab.sweep`: train a policy library or a rival, and measure how it acts.
 
 A run is a case, an agent and a seed. The agent is "library" (ours) or the name of a rival. A library is trained once
-and acts for all unseen weightings. Most rivals are retrained for every unseen weighting, each in a run of its own.
-Episodes have the same start states for all agents. The arrays of a run have a row for each way to act (a rival has one)
-and a column for each unseen weighting:
+and acts for all unseen weightings. Most rivals are retrained for every unseen weighting, in separate runs. Episodes
+have the same start states for all agents. The arrays of a run have a row for each way to act (one row for a rival) and
+a column for each unseen weighting:
 
     return, cvar       mean return of the episodes, and the mean of the worst tenth of returns
-    failures           number of steps with a failure in an episode, mean over episodes
-    length, gauge      steps of an episode; mean over steps of the case's gauge (`Case.gauge`), such as the speed
-    phi                (ways, weightings, d), sum of features over an episode, mean over episodes
+    failures           mean number per episode of steps with a failure
+    length, gauge      mean number of steps per episode; mean over steps of the case's gauge, such as the speed
+    phi                (ways, weightings, d), mean over episodes of the sums of the d features
 
 Runs of libraries also have:
 
-    discounted, std    mean and standard deviation of the discounted return for the weights by which the policy acts
-                       (the control changes the weighting), plus the predicted remaining return of truncated episodes
+    discounted, std    mean and standard deviation of the realised discounted return, for the weights by which the
+                       policy acts (the control changes the weighting); in truncated episodes, the predicted remaining
+                       return is added
     predicted,         the library's predictions of `discounted` and `std` at the first observations of episodes
     predicted_std      (`ActingRule.predict`)
     earned             mean discounted return for the unchanged weighting, without a predicted remaining return
@@ -64,14 +65,14 @@ _KNOWN = ("case", "agent", "training", "asked")
 
 
 def runs_of(name: str, preset: str, agents: Sequence[str] = (LIBRARY,)) -> list[Run]:
-    """Return the runs of a case: one for each agent and seed.
+    """Return the runs of a case: one run for each agent and seed.
 
     A rival that learns a single weighting has a run for each weighting and seed.
 
     Args:
-        name: name of the case, or MODULE:CASE.
+        name: the name of the case, or MODULE:CASE.
         preset: a key of `PRESETS`.
-        agents: "library" and names of rivals; the library by default.
+        agents: "library" and names of rivals. Default: only "library".
     """
     case, size = find_case(name), PRESETS[preset]
     asked, found = case.asked(size), []
@@ -89,10 +90,10 @@ def runs_of(name: str, preset: str, agents: Sequence[str] = (LIBRARY,)) -> list[
 
 
 def all_runs(names: Sequence[str], preset: str, agents: Sequence[str]) -> list[Run]:
-    """Return the runs of several cases, each with the given agents that can be trained on it.
+    """Return the runs of several cases. A case has the runs of those agents that can be trained on the case.
 
     Raises:
-        ValueError: an agent can be trained on none of the cases.
+        ValueError: an agent cannot be trained on any of the cases.
     """
     trainable = {name: {LIBRARY, *rivals_of(find_case(name))} for name in names}
     for agent in agents:
@@ -106,11 +107,11 @@ def run_cases(names: Sequence[str], preset: str, folder: Path, agents: Sequence[
     """Execute the runs that are neither in `folder`/suite.npz nor in `folder`/suite-runs, in one process per core.
 
     Args:
-        names: names of the cases.
+        names: the names of the cases.
         preset: a key of `PRESETS`.
-        folder: the folder of the two files.
+        folder: the folder of suite.npz and suite-runs.
         agents: "library" and names of rivals.
-        tick: called for each run that is finished.
+        tick: function that is called for each finished run.
     """
     runs, archived = all_runs(names, preset, agents), load_archive(folder / _ARCHIVE).runs
     missing = [run for run in runs if run not in archived]
@@ -141,7 +142,7 @@ def pack(folder: Path) -> None:
     The sums of features and the libraries are left out, because the summary does not use them.
 
     Args:
-        folder: as in `finished_runs`.
+        folder: the folder of suite.npz and suite-runs.
     """
     small = [
         one._replace(arrays={name: array for name, array in one.arrays.items() if name != "phi"})
@@ -151,12 +152,12 @@ def pack(folder: Path) -> None:
 
 
 class Suite:
-    """The experiment of the suite; see the module's header."""
+    """The experiment of the suite, as described in the module's header."""
 
     structured = ("training", "asked")
 
     def check(self, parameters: Mapping[str, Parameter]) -> None:
-        """Refuse parameters other than those of `runs_of`."""
+        """Raise ValueError for missing or unknown parameters, or for an unknown case or agent."""
         for name in parameters:
             one_of("parameter", name, _KNOWN)
         for name in _KNOWN:
@@ -169,9 +170,10 @@ class Suite:
         return False
 
     def pack(self, runs: Sequence[Run], gpus: int) -> list[list[Run]]:
-        """Return groups of runs that are executed together: one run each, except for batched rivals.
+        """Return groups of runs that are executed together.
 
-        Batched runs of the same case, agent and training are in groups of at most `TOGETHER`, which one program trains.
+        Batched rivals with the same case, agent and training form groups of at most `TOGETHER` runs, and one program
+        trains a group. Every other run is a group.
         """
         together: dict[str, list[Run]] = {}
         for run in runs:
@@ -227,7 +229,7 @@ def _execute(run: Run, scratch: Path) -> RunResult:
 
 
 def _library(run: Run, case: Case, scratch: Path) -> tuple[PolicyLibrary, Path]:
-    """Load or train the run's library; return it and its file. The queries do not enter the file's name."""
+    """Load or train the run's library; return the library and its path. The path does not depend on the queries."""
     from rasf.library.file import load
     from rasf.library.learn import learn
 
@@ -246,20 +248,20 @@ def _library(run: Run, case: Case, scratch: Path) -> tuple[PolicyLibrary, Path]:
 
 
 class _Kept(gymnasium.Wrapper[object, object, object, object]):
-    """An environment that stays open, because opening one may take longer than an episode."""
+    """An environment that stays open, because opening an environment may take longer than an episode."""
 
     def close(self) -> None:
         """Leave the environment open."""
 
 
 class _Environments:
-    """Environments of a case, made once and used for every query."""
+    """Environments of a case, which are made once and used for all queries."""
 
     def __init__(self, case: Case) -> None:
         self._case, self._kept, self._given = case, list[_Kept](), 0
 
     def again(self) -> Callable[[], _Kept]:
-        """Return a function whose calls return the kept environments in order, beginning with the first."""
+        """Return a function that returns the next kept environment at each call, beginning with the first."""
         self._given = 0
         return self._next
 

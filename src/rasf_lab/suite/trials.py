@@ -15,12 +15,12 @@ from rasf_lab.suite.cases import Case
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import Step
 
-TRYING = 10_000  # first seed of evaluation episodes, far from the seeds of training
-Trial = Mapping[str, float | Floats]  # measures by name, of one way to act for one weighting
+TRYING = 10_000  # the smallest seed of evaluation episodes, far above the seeds of training
+Trial = Mapping[str, float | Floats]  # the measures of one way to act for one weighting, by name
 
 
 class Gauge:
-    """A case's rule for failures, which also averages the case's gauge (a number in `info`) over all steps."""
+    """A case's rule for failures, which also computes the mean over steps of the case's gauge (a number in `info`)."""
 
     def __init__(self, case: Case) -> None:
         self._rule, self._name = case.failure, case.gauge
@@ -40,11 +40,11 @@ def outcome_of(phi: Floats, failures: Floats | None, lengths: Floats | Ints, w: 
     """Return the measures of an agent's episodes for one weighting.
 
     Args:
-        phi: sum of features of each episode (n, d).
-        failures: failures of each episode (n,), or None if the environment has none.
-        lengths: steps of each episode (n,).
+        phi: the sum of the d features of each of n episodes (n, d).
+        failures: the number of failures in each episode (n,); None if the environment marks no failures.
+        lengths: the number of steps of each episode (n,).
         w: weights (d,).
-        gauge: mean of the case's gauge.
+        gauge: the mean of the case's gauge.
     """
     returns = phi @ w
     return {

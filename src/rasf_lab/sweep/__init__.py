@@ -1,1 +1,1 @@
-"""Sweeps: many runs, declared as data, spread over processes or machines, and resumed after faults."""
+"""Sweeps: many runs that are declared as data, executed by processes or machines, and resumed after faults."""

@@ -1,9 +1,9 @@
-"""The driver of a sweep: starts unfinished runs on an engine until every run is finished or has failed.
+"""The driver of a sweep, which starts unfinished runs on an engine until every run is finished or has failed.
 
-A job is a group of runs that one worker process executes together. A run fails if it raises an exception or exceeds its
-limits. If a worker is lost (killed, or on a node that disappeared), its job is tried again, a few times. Finished runs
-are never executed again. A full disk stops the sweep, because further results could not be saved; starting the sweep
-again continues it.
+A job is a group of runs that one worker process executes together. The runs of a job fail if the job raises an
+exception or exceeds its limits. If a worker is lost (killed, or on a node that disappeared), its job is tried again,
+with up to ten workers. Finished runs are never executed again. A full disk stops the sweep, because further results
+could not be saved. If the sweep is started again, it continues.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rasf_lab.sweep.store import FULL_DISK, Store
 from rasf_lab.sweep.worker import JobError
 
 Job = tuple[Run, ...]
-_MOST_LOSSES = 10  # a job fails when it loses its tenth worker
+_MOST_LOSSES = 10  # a job fails when its tenth worker is lost
 _WAIT_S = 0.5
 _PUBLISH_EVERY_S = 2.0
 
@@ -30,9 +30,9 @@ class Ended(NamedTuple):
     """A job that has ended.
 
     Attributes:
-        job: its runs.
+        job: the runs of the job.
         error: the error, or None if all runs are finished.
-        lost: whether the worker was lost; if so, the job may be tried again.
+        lost: whether the worker was lost. The job may then be tried again.
     """
 
     job: Job
@@ -41,18 +41,18 @@ class Ended(NamedTuple):
 
 
 class Engine(Protocol):
-    """Executes jobs, for example in local processes; `gpus` is the number of GPUs that jobs can use."""
+    """The interface of engines, which execute jobs, such as in local processes. `gpus` is the number of usable GPUs."""
 
     gpus: int
 
     def free(self) -> int:
-        """Return how many more jobs can start now."""
+        """Return the number of jobs that can start now."""
 
     def start(self, job: Job) -> None:
         """Start a job."""
 
     def wait(self, seconds: float) -> Sequence[Ended]:
-        """Wait for jobs to end, at most `seconds`, and return those that have ended."""
+        """Wait at most `seconds` for a job to end, and return the jobs that have ended."""
 
     def running(self) -> int:
         """Return the number of jobs that are running."""
@@ -63,7 +63,7 @@ class Engine(Protocol):
 
 @dataclass
 class SweepProgress:
-    """Progress of a sweep, in numbers of runs."""
+    """The progress of a sweep, in numbers of runs."""
 
     total: int
     done: int
@@ -72,17 +72,17 @@ class SweepProgress:
     losses: int = 0  # lost workers
     fresh: int = 0  # runs done since this driver started
     seconds: float = 0.0  # since this driver started
-    begun: float = 0.0  # finished part of the running jobs, in runs, as experiments report it
-    inherited: float = 0.0  # part of `begun` and `fresh` that was done before this driver started
+    begun: float = 0.0  # finished part of the running jobs, in runs, from the reports of experiments
+    inherited: float = 0.0  # the part of `begun` and `fresh` that was done before this driver started
 
     @property
     def waiting(self) -> int:
-        """Runs that have not started."""
+        """The number of runs that have not started."""
         return self.total - self.done - self.failed - self.running
 
     @property
     def rate(self) -> float | None:
-        """Runs done per second, including the finished part of running jobs; None before there is progress."""
+        """Runs done per second, with the finished part of running jobs; None before there is progress."""
         done = self.fresh + self.begun - self.inherited
         return done / self.seconds if done > 0 and self.seconds > 0 else None
 
@@ -93,7 +93,7 @@ class SweepProgress:
 
 
 def progress_of(store: Store) -> SweepProgress:
-    """Return the progress of a folder's sweep. Running jobs and the rate are as last published by its driver."""
+    """Return the progress of a folder's sweep. Running jobs and the rate are those that the driver last published."""
     runs = store.runs()
     progress = SweepProgress(len(runs), sum(map(store.is_finished, runs)), len(store.failures(runs)))
     if store.driver() is not None:
@@ -105,13 +105,13 @@ def progress_of(store: Store) -> SweepProgress:
 
 
 def jobs_of(spec: Spec, store: Store, gpus: int, limit: int | None = None) -> list[Job]:
-    """Return jobs of the runs that are neither finished nor failed.
+    """Return jobs with the runs that are neither finished nor failed.
 
     Args:
         spec: the sweep.
         store: the folder of the sweep.
-        gpus: number of GPUs of the engine.
-        limit: largest number of runs in all jobs together. Default: None, no limit.
+        gpus: the number of GPUs of the engine.
+        limit: the largest number of runs in all jobs together. Default: None, no limit.
     """
     failed = store.failures(spec.runs)
     left = len(spec.runs) if limit is None else limit
@@ -132,14 +132,14 @@ def drive(
     jobs: Sequence[Job],
     show: Callable[[SweepProgress], None] = lambda progress: None,
 ) -> SweepProgress:
-    """Execute the jobs and return the progress. The caller is within `store.driving()` and has declared `spec`.
+    """Execute the jobs and return the progress. Call this within `store.driving()`, after `store.declare(spec)`.
 
     Args:
         spec: the sweep.
         store: the folder of the sweep.
-        engine: executes the jobs, and is closed at the end.
-        jobs: as returned by `jobs_of`.
-        show: called with the progress, about twice a second.
+        engine: the engine that executes the jobs. It is closed at the end.
+        jobs: the jobs, as returned by `jobs_of`.
+        show: function that is called with the progress, about twice a second. Default: do nothing.
 
     Raises:
         ValueError: the disk is full.

@@ -1,16 +1,16 @@
 """The experiment `learn`: `rasf.learn` on any environment, for many agents, tasks, risks and seeds.
 
-Its parameters are arguments of `rasf.learn` and settings of the agent. The parameter `evaluate` is a section of the
+The parameters are arguments of `rasf.learn` and settings of the agent. The parameter `evaluate` is a section of the
 sweep file with arguments of the evaluation. `TRAINING` and `EVALUATION` of `rasf.library.arguments.declared` list the
 arguments that a sweep may have.
 
 A run saves its library as libraries/ID.rasf in the sweep's folder. ID is a hash of the parameters of training and the
-seed, so a change of `evaluate` alone retrains nothing. The sweep's table of results has measures of training, as means
-over policies, and for each risk the measures of evaluation, as means over weightings: `return@neutral`,
-`return_cvar@mean-variance:-4`. The run's arrays are
+seed, so libraries are not trained again if only `evaluate` changes. The sweep's table of results has measures of
+training, as means over policies. For each risk, the table has the measures of evaluation, as means over weightings,
+such as `return@neutral` and `return_cvar@mean-variance:-4`. The run's arrays are
 
     history_NAME      measures of training, one entry per policy
-    evaluated_w       (n, d), the n weightings of the evaluation
+    evaluated_w       (n, d), the n weightings of the evaluation, for d features
     MEASURE@RISK      (n, 3), for each weighting the estimate and both ends of its interval
 """
 
@@ -48,7 +48,7 @@ _TRAINING, _EVALUATION = given_at(TRAINING, SWEEP), given_at(EVALUATION, SWEEP)
 
 
 class Learn:
-    """The experiment `learn`; see the module's header."""
+    """The experiment `learn`, as described in the module's header."""
 
     # parameters whose values may be lists or dicts
     structured = (
@@ -58,7 +58,7 @@ class Learn:
     )
 
     def check(self, parameters: Mapping[str, Parameter]) -> Mapping[str, Parameter]:
-        """Check the parameters before the sweep starts; replace the names of weight files by the weights."""
+        """Check the parameters of a run, and return them with the weights of files in place of the files' names."""
         for name in ("env", "tasks"):
             if name not in parameters:
                 raise ValueError(f"{name} is missing")
@@ -80,7 +80,7 @@ class Learn:
         return kept
 
     def uses_gpus(self, runs: Sequence[Run]) -> bool:
-        """Return whether a run names an agent with networks; "auto" does not count, as it may choose tables."""
+        """Return whether a run names an agent with networks. "auto" does not count, as it may select tables."""
         named = {str(run.parameters.get("agent", "auto")) for run in runs} - {"auto"}
         return any(AGENTS[name].family is Family.NETWORKS for name in named)
 
@@ -95,7 +95,7 @@ LEARN = Learn()
 
 
 def _read(parameters: Mapping[str, Parameter]) -> Header:
-    """Return the arguments of `rasf.learn`, converted from text and lists; settings of the agent stay as they are."""
+    """Return the arguments of `rasf.learn`, converted from text and lists, and the unchanged settings of the agent."""
     read = read_values(_TRAINING, {name: value for name, value in parameters.items() if name != "evaluate"})
     return read | {"env": readers.import_environment(read["env"])}
 
@@ -140,10 +140,10 @@ def _check_settings(agent: AgentSpec, settings: Mapping[str, object]) -> None:
 
 
 def _check_acting(agent: AgentSpec, risk: Risk, covariance: bool) -> None:
-    """Refuse, before training, a risk that the agent's library cannot act for."""
+    """Raise ValueError for a risk that the agent's library cannot act for, so that errors appear before training."""
     means_only = agent.neutral and agent.law is not LawKind.HISTOGRAM and not covariance
     if not can_act(agent.law, risk, covariance=not means_only):
-        raise ValueError(f"evaluate.risk must be one that {agent} can act for, got {risk_to_text(risk)}")
+        raise ValueError(f"evaluate.risk must be a risk that {agent} can act for, got {risk_to_text(risk)}")
 
 
 def _execute(run: Run, scratch: Path) -> RunResult:
@@ -153,7 +153,7 @@ def _execute(run: Run, scratch: Path) -> RunResult:
     if run.parameters.get("agent", "auto") == "auto":
         scalars["agent"] = library.agent
     seen = {f"train_{name}": float(library.history[name].mean()) for name in ("return", "failures")}
-    # the mean of failures is nan if the environment marks none
+    # the mean of failures is nan if the environment marks no failures
     scalars |= {name: mean for name, mean in seen.items() if not math.isnan(mean)}
     if "evaluate" in run.parameters:
         options = _read(run.parameters)
@@ -165,7 +165,7 @@ def _execute(run: Run, scratch: Path) -> RunResult:
 
 
 def _library(run: Run, scratch: Path) -> tuple[PolicyLibrary, Path]:
-    """Load or train the run's library; return it and its file."""
+    """Load or train the run's library; return the library and the path of its file."""
     from rasf.library.file import load
     from rasf.library.learn import learn
 
@@ -203,7 +203,7 @@ def _evaluate(library: PolicyLibrary, env: Header, options: Header) -> dict[str,
     found = {"evaluated_w": w}
     reports = [report for each in compared for report in each.reports.values()]
     for name, measure in product(named, dict.fromkeys(chain(*(report.measures for report in reports)))):
-        # if an environment marks only steps that fail, the measure of failures is missing without them, which means 0
+        # if no step failed, an environment that marks only failed steps gives no measure of failures; the measure is 0
         rows = [each.reports[name].measures.get(measure, (0.0, 0.0, 0.0)) for each in compared]
         found[f"{measure}@{name}"] = np.array([tuple(row) for row in rows])
     return found

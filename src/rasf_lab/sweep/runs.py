@@ -1,9 +1,9 @@
-"""A run is an experiment, its parameters and a seed; `Experiment` is the interface of experiments.
+"""Runs and the interface of experiments. A run is an experiment, its parameters and a seed.
 
-A run's id is a hash of these three, so it is the same on every machine and for every order of the parameters; 1 and 1.0
-are the same number. An experiment is named by text, so that a worker process can import it: by a short name if an
-installed package declares the experiment as an entry point, else as "module:attribute". The experiment enters the hash
-by this name: the same experiment under its short name and under "module:attribute" has different ids.
+A run's id is a hash of experiment, parameters and seed, so the id is equal on all machines and for all orders of the
+parameters. 1 and 1.0 are the same number. The name of an experiment is a text, so that a worker process can import the
+experiment. The name is short if an installed package declares the experiment as an entry point, else it is
+"module:attribute". The id depends on the name, so a short name and "module:attribute" give different ids.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _ID_LENGTH = 16
 
 @cache
 def experiments() -> dict[str, str]:
-    """Return "module:attribute" by short name, for "learn" and the entry points in the group `rasf.experiments`."""
+    """Return "module:attribute" by short name, for "learn" and all entry points in the group `rasf.experiments`."""
     offered = {one.name: one.value for one in entry_points(group="rasf.experiments")}
     return {"learn": "rasf_lab.sweep.learn:LEARN"} | offered
 
 
 class RunLimits(NamedTuple):
-    """Limits of a run; None is no limit."""
+    """Limits of a job; None is no limit."""
 
     seconds: float | None = None
     memory_gb: float | None = None
@@ -45,7 +45,7 @@ NO_LIMITS = RunLimits()
 
 @dataclass(frozen=True)
 class Run:
-    """The name of an experiment (`kind`), its parameters, a seed, and the hash `id` of all three."""
+    """A run: the name of its experiment (`kind`), parameters, a seed, and the hash `id` of the three."""
 
     kind: str
     parameters: Mapping[str, Parameter]
@@ -75,7 +75,7 @@ class Run:
 
 
 def same_number(value: Parameter) -> Parameter:
-    """Return a value with whole floats as ints, so that 1.0 and 1 give the same id."""
+    """Return a value with whole floats replaced by ints, so that 1.0 and 1 give the same id."""
     if isinstance(value, dict):
         return {name: same_number(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -91,31 +91,31 @@ class RunResult(NamedTuple):
 
 
 class Experiment(Protocol):
-    """Checks, groups and executes the runs of an experiment.
+    """The interface of experiments, which check, group and execute runs.
 
-    A run's numbers must not depend on the runs that are executed with it, because after a fault only the unfinished
-    runs are executed. An experiment may also have `structured`, the names of parameters whose values may be lists or
-    dicts. In a sweep file (TOML), such a parameter may be a section, such as `[evaluate]`.
+    A run's numbers must not depend on the other runs of its group, because after a fault only the unfinished runs are
+    executed. An experiment may also have `structured`, the names of parameters whose values may be lists or dicts. In a
+    sweep file (TOML), a parameter in `structured` may be a section, such as `[evaluate]`.
     """
 
     def check(self, parameters: Mapping[str, Parameter]) -> Mapping[str, Parameter] | None:
-        """Check the parameters of a run, and return those to keep, or None to keep them as they are.
+        """Check the parameters of a run, and return the parameters to keep, or None to keep the given parameters.
 
-        For example, the content of a file may replace its name.
+        For example, the content of a file may replace the name of the file.
 
         Raises:
             ValueError: a parameter is unknown or impossible; the message begins with the name of the parameter.
         """
 
     def uses_gpus(self, runs: Sequence[Run]) -> bool:
-        """Return whether a job of these runs needs a GPU of its own, on machines that have GPUs."""
+        """Return whether a job of these runs gets its own GPU, on machines that have GPUs."""
 
     def pack(self, runs: Sequence[Run], gpus: int) -> list[list[Run]]:
         """Return groups of runs that are executed together, such as trainings in one program on a GPU.
 
         Args:
             runs: all runs of the sweep, so that the groups do not depend on which runs are finished.
-            gpus: number of GPUs of the machine or cluster that executes the sweep.
+            gpus: the number of GPUs of the machine or cluster that executes the sweep.
         """
 
     def execute(self, runs: Sequence[Run], scratch: Path) -> list[RunResult]:
@@ -125,7 +125,8 @@ class Experiment(Protocol):
 
         Args:
             runs: the unfinished runs of the group.
-            scratch: folder for checkpoints of exactly these runs; it is kept after a fault and removed after success.
+            scratch: the folder for checkpoints of this group of runs. It is kept after a fault, and removed after
+                success.
         """
 
 
@@ -137,5 +138,5 @@ def experiment_of(kind: str) -> Experiment:
 
 
 def alone(runs: Sequence[Run]) -> list[list[Run]]:
-    """Return each run as a group of its own, for `Experiment.pack`."""
+    """Return groups of one run each, for `Experiment.pack`."""
     return [[run] for run in runs]

@@ -1,21 +1,21 @@
 """A sweep as data: a TOML file that expands to runs.
 
     sweep = "four-room-risk"            name
-    kind = "four-room"                  the experiment: learn, four-room, reacher, or "module:attribute" for an
-                                        experiment of your own; the module may be in the current folder
-    seeds = 10                          0 .. 9, or a list
+    kind = "four-room"                  the experiment: learn, four-room, reacher, or "module:attribute" for your own
+                                        experiment; the module may be in the current folder
+    seeds = 10                          a number n, for the seeds 0 .. n - 1, or a list of seeds
 
-    [parameters]                        the same in every run
+    [parameters]                        parameters with the same value in every run
     tasks = 128
 
     [grid]                              lists of values; every combination is run
     risk = [0.0, -1.0, -2.0]
 
-    [[list]]                            sets of parameters that belong together, each with every combination of the grid
+    [[list]]                            a set of parameters; every set is run with every combination of the grid
     algorithm = "prql"
     eta = 0.3
 
-    [limits]                            of a run, or of a group of runs that are executed together
+    [limits]                            limits of a job, which is a run or a group of runs that are executed together
     seconds = 3600
     memory_gb = 4
 
@@ -51,12 +51,12 @@ from rasf_lab.sweep.runs import (
 _KEYS = ("sweep", "kind", "seeds", "parameters", "grid", "list", "limits")
 _PARTS = ("check", "pack", "execute", "uses_gpus")  # methods of an experiment
 _MOST_RUNS = 100_000
-_LARGEST = 2**63 - 1  # largest whole number in a column of the table
+_LARGEST = 2**63 - 1  # largest whole number that a column of the table can hold
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A named sweep: its runs in order, and their limits."""
+    """A named sweep with its runs, in order, and the limits of jobs."""
 
     name: str
     runs: tuple[Run, ...]
@@ -67,7 +67,7 @@ def read_spec(path: Path, memory_gb: float = math.inf) -> Spec:
     """Read and check a sweep file.
 
     Args:
-        path: the file.
+        path: the path of the file.
         memory_gb: memory of a worker's machine; a sweep with a larger limit is refused. Default: infinite.
 
     Raises:
@@ -131,7 +131,7 @@ class _Reader:
         return seeds
 
     def _choices(self) -> list[dict[str, Parameter]]:
-        """Return the parameters of all runs, without the seed."""
+        """Return the parameters of every run, without the seed."""
         fixed, grid, sets = self._table("parameters"), self._grid(), self._sets()
         tables = {name: self._given[name] for name in self._structured if name in self._given}
         taken: set[str] = set()
@@ -209,7 +209,7 @@ class _Reader:
         return self._refuse(f"more than {_MOST_RUNS} runs are too many", key, "" if key else "grid")
 
     def _where(self, name: str, chosen: dict[str, Parameter]) -> tuple[str, int]:
-        """Return the section that gave a parameter its value, and its index in [[list]]; `name` may be SECTION.KEY."""
+        """Return the section that has a parameter, and the section's index in [[list]]; `name` may be SECTION.KEY."""
         table, _, _ = name.partition(".")
         if table in self._structured and table in self._given:
             return table if table != name else "", 0
@@ -220,11 +220,11 @@ class _Reader:
         return "list", next((i for i, one in enumerate(sets) if table in one and one.items() <= chosen.items()), 0)
 
     def _refuse(self, what: str, key: str = "", section: str = "", index: int = 0) -> ValueError:
-        """Return the error for a key of a section, with the line; `index` counts sections of the same name."""
+        """Return a ValueError that names the line of a key; `index` counts sections with the same name."""
         return ValueError(f"{self._path}, line {self._line(key, section, index)}: {what}")
 
     def _line(self, key: str, section: str, index: int) -> int:
-        """Return the line of the key, else of its section, else 1. `tomllib` gives no line numbers."""
+        """Return the line of a key, else of its section, else 1. This search is needed as `tomllib` gives no lines."""
         at, inside, seen = 1, section == "", -1
         for number, line in enumerate(self._lines, 1):
             header = re.match(r"\s*\[{1,2}\s*[\"']?([\w-]+)[\"']?\s*\]{1,2}\s*(#|$)", line)
@@ -244,5 +244,5 @@ class _Reader:
 
 
 def _text(value: Parameter) -> str:
-    """Return a text that is equal for values that give the same run: for 1 and 1.0, but not for 1 and true."""
+    """Return a text that is equal for equal parameters: for 1 and 1.0, but not for 1 and true."""
     return json.dumps(same_number(value), sort_keys=True, default=str)

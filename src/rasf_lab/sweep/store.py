@@ -1,16 +1,17 @@
-"""The folder of a sweep, in which every run is complete or absent, whatever happens to the processes that write it.
+"""The folder of a sweep. Every run in the folder is complete or absent, even if processes die while they write.
 
-    lock                     held by the single driver, and released when the driver dies
+    lock                     held by the only driver, and released when the driver dies
     driver                   the driver's process and host
-    sweep.json               name, limits and runs
-    progress.json            progress, as last published by the driver
+    sweep.json               the sweep's name, limits and runs
+    progress.json            the progress that the driver last published
     runs/ID.run              a finished run: scalars, provenance, arrays (the checksummed container of `rasf.files`)
     failed/ID.json           a failed run: reason and traceback
     scratch/JOB/             checkpoints of an unfinished job, and `share`, the finished share of the job
     log.txt                  output of the workers
     table.parquet            the table of results (`rasf_lab.sweep.table`)
 
-A damaged file counts as absent. Experiments may keep more files in the folder.
+The driver is the process that executes the sweep. A damaged file counts as absent. Experiments may keep more files in
+the folder.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Store:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         before = {self._lock.name, self._owner.name}  # files written before sweep.json
-        # list first, then test for sweep.json: another driver that starts now writes sweep.json before other files
+        # list before testing for sweep.json: another driver that starts now writes sweep.json before other files
         others = [name for name in os.listdir(self.folder) if name not in before and not is_partial(name)]
         if others and not self._declaration.exists():
             raise ValueError(
@@ -82,12 +83,12 @@ class Store:
             yield
 
     def driver(self) -> str | None:
-        """Return the process that runs the folder's sweep now, or None; the folder need not be writable."""
+        """Return the process that executes the folder's sweep now, or None. The folder need not be writable."""
         try:
             held = is_locked(self._lock)
         except FileNotFoundError:
             return None
-        except OSError:  # the lock is another user's and not readable
+        except OSError:  # the lock belongs to another user and is not readable
             held = None
         return self._noted_driver() if held else None if held is False else f"perhaps {self._noted_driver()}"
 
@@ -104,15 +105,15 @@ class Store:
         before = _json(self._declaration).get("name", spec.name)
         if before != spec.name:
             raise ValueError(
-                f"{self.folder} belongs to the sweep {before!r}, not to {spec.name!r}; give each a folder of its own"
+                f"{self.folder} belongs to the sweep {before!r}; choose another folder for the sweep {spec.name!r}"
             )
         write_text(self._declaration, json.dumps(described, indent=1) + "\n")
 
     def declared(self) -> Header:
-        """Return what `declare` wrote.
+        """Return the sweep's name, limits and runs, as written by `declare`.
 
         Raises:
-            ValueError: the folder is not that of a sweep.
+            ValueError: the folder is not the folder of a sweep.
         """
         found = _json(self._declaration)
         if not {"name", "runs"} <= found.keys():
@@ -143,7 +144,7 @@ class Store:
             return None
 
     def is_finished(self, run: Run) -> bool:
-        """Return whether a run is finished; a file that was found complete is not read again."""
+        """Return whether a run is finished. A complete file is read only once."""
         if run.id not in self._whole and self.finished(run) is not None:
             self._whole.add(run.id)
         return run.id in self._whole
@@ -154,12 +155,12 @@ class Store:
         write_text(self._note(run), json.dumps(note, indent=1) + "\n")
 
     def failures(self, runs: Sequence[Run]) -> dict[str, str]:
-        """Return reasons by run id, for the runs that failed and are not finished."""
+        """Return the reasons of failures by run id, for the runs that failed and are not finished."""
         noted = ((run, _json(self._note(run)).get("reason")) for run in runs)
         return {run.id: str(why) for run, why in noted if why is not None and not self.is_finished(run)}
 
     def clear_failures(self, runs: Sequence[Run]) -> None:
-        """Delete the notes of failures, so that the runs are tried again."""
+        """Delete the notes of failures of these runs, so that the runs are tried again."""
         for run in runs:
             self._note(run).unlink(missing_ok=True)
 
@@ -172,13 +173,13 @@ class Store:
         return _json(self.folder / "progress.json")
 
     def scratch(self, job: Sequence[Run]) -> Path:
-        """Make and return the folder for a job's checkpoints, which is specific to exactly these runs."""
+        """Make and return the folder for a job's checkpoints. Jobs with other runs have other folders."""
         path = self._scratch(job)
         path.mkdir(parents=True, exist_ok=True)
         return path
 
     def share(self, job: Sequence[Run]) -> float:
-        """Return the finished share of a job, as its experiment last reported it; 0 without a report."""
+        """Return the finished share of a job, from the last report of its experiment; 0 without a report."""
         try:
             share = float((self._scratch(job) / _SHARE).read_text())
         except (OSError, ValueError):
@@ -186,7 +187,7 @@ class Store:
         return share if 0 <= share <= 1 else 0.0
 
     def clear_scratch(self, job: Sequence[Run] = ()) -> None:
-        """Remove the checkpoints of a job, or of all jobs by default."""
+        """Remove the checkpoints of a job; by default, of all jobs."""
         shutil.rmtree(self._scratch(job) if job else self.folder / "scratch", ignore_errors=True)
 
     def _scratch(self, job: Sequence[Run]) -> Path:
@@ -201,11 +202,11 @@ class Store:
 
 
 def report_progress(scratch: Path, share: float) -> None:
-    """Report the progress of a long job, from its experiment.
+    """Report the progress of a long job. Experiments call this function.
 
     Args:
         scratch: the job's scratch folder.
-        share: the finished share of the job, 0 to 1.
+        share: the finished share of the job, from 0 to 1.
     """
     write_text(scratch / _SHARE, f"{share:.4f}")
 
@@ -225,7 +226,7 @@ def _json(path: Path) -> Header:
 
 
 def _to_json(scalar: object) -> object:
-    """Return a scalar of Python or numpy as a JSON value; nan and infinity become {"float": text}."""
+    """Return a Python or numpy scalar as a JSON value; nan and infinity become {"float": text}."""
     value = scalar.item() if isinstance(scalar, np.generic) else scalar
     return {"float": repr(value)} if isinstance(value, float) and not math.isfinite(value) else value
 

@@ -1,12 +1,12 @@
-"""The table of results of a sweep: a row for every run that is finished or failed, in declared order, as Parquet.
+"""The table of results of a sweep, as Parquet: a row for every run that is finished or failed, in declared order.
 
-    id, kind, seed, status ("finished" or "failed"), reason      reason: why a run failed
-    parameters, scalars                                          a column for each name
-    version, commit, python                                      provenance
-    host, device, wall_s, peak_gb, together, date                provenance that differs if a sweep is repeated
+    id, kind, seed, status, reason                      status is "finished" or "failed"; the reason is of a failure
+    one column for each parameter and each scalar
+    version, commit, python                             provenance
+    host, device, wall_s, peak_gb, together, date       provenance that differs if a sweep is repeated
 
-A name that another column has gets a suffix: a parameter `seed` is the column `seed_parameter`, and a scalar with the
-name of a parameter ends in `_result`. Missing values are null.
+A suffix makes the names of columns different: a parameter `seed` has the column `seed_parameter`, and a scalar with the
+name of a parameter has a column that ends in `_result`. Missing values are null.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def table_of(store: Store) -> pyarrow.Table:
 
 
 def write_table(store: Store) -> Path:
-    """Write the table into the folder, completely or not at all; equal tables give equal bytes."""
+    """Write the table into the folder, completely or not at all, and return its path. Equal tables give equal bytes."""
     table, path = table_of(store), store.folder / "table.parquet"
     from pyarrow import parquet
 

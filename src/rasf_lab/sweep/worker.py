@@ -1,4 +1,4 @@
-"""What a worker process does: execute the unfinished runs of a job, save each, and return the error if there is one."""
+"""The work of a worker process: execute the unfinished runs of a job, save their results, and return any error."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from rasf_lab.sweep.store import Store
 
 
 class JobError(NamedTuple):
-    """Why a job failed: the reason in one line, and details such as the traceback."""
+    """The error of a failed job: the reason in one line, and details such as the traceback."""
 
     reason: str
     details: str = ""
 
 
 def try_job(folder: Path, job: Sequence[Run]) -> JobError | None:
-    """Execute a job and return its error, or None; all exceptions, even SystemExit, are caught."""
+    """Execute a job and return its error, or None. All exceptions, even SystemExit, are caught."""
     try:
         do_job(folder, job)
     except BaseException as error:
@@ -60,8 +60,8 @@ def provenance_of(wall_s: float, together: int) -> dict[str, object]:
     """Return the provenance of finished runs: version, commit, machine, time and peak memory.
 
     Args:
-        wall_s: seconds of the job.
-        together: how many runs the job had.
+        wall_s: the seconds that the job took.
+        together: the number of runs that the job executed.
     """
     return {
         "version": rasf.__version__,
@@ -78,7 +78,7 @@ def provenance_of(wall_s: float, together: int) -> dict[str, object]:
 
 @cache
 def commit() -> str:
-    """Return the commit of the checkout that rasf runs from; empty outside a checkout."""
+    """Return the git commit of the checkout that has this file; an empty text outside a checkout."""
     here = Path(__file__).parent
     if "site-packages" in here.parts:  # a virtual environment may lie in the checkout of another project
         return ""
@@ -91,7 +91,7 @@ def commit() -> str:
 
 
 def _device() -> str:
-    """Return the GPU of this worker if JAX used it, else the processor's type."""
+    """Return the type of this worker's GPU if JAX used a GPU, else the type of the processor."""
     jax = sys.modules.get("jax")
     if jax is not None and os.environ.get("CUDA_VISIBLE_DEVICES"):
         return str(jax.devices()[0].device_kind)

@@ -55,5 +55,5 @@ def test_damaged_archives_are_refused_in_a_sentence(tmp_path):
     changed = whole[:300] + bytes([whole[300] ^ 255]) + whole[301:]
     for damaged in (b"", b"text", whole[:-1], whole[: len(whole) // 2], changed, other.read_bytes()):
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"one\.npz is damaged or no archive of runs: "):
+        with pytest.raises(ValueError, match=r"one\.npz is damaged or not an archive of runs: "):
             load_archive(path)

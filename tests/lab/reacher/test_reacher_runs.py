@@ -272,7 +272,7 @@ def test_runs_beyond_the_paper_are_judged_and_drawn_with_the_shipped_normaliser(
 
 
 @pytest.mark.parametrize(
-    ("name", "sentence"), [("rasfc51", "run the batch 'alone' too"), ("alone", "run an agent's batch too")]
+    ("name", "sentence"), [("rasfc51", "also run the batch 'alone'"), ("alone", "also run another batch")]
 )
 def test_one_batch_is_kept_though_it_cannot_be_summed_up(found, tmp_path, monkeypatch, name, sentence):
     toy_batches(monkeypatch, BATCHES)
@@ -321,7 +321,7 @@ def test_the_papers_batches_have_every_beta_and_seed_once():
         (["--preset", "quick", "--batch", "nonsense"], "batch must be one of rasfdqn, rac51"),
         (["--preset", "quick", "--device", "gpu"], "jax finds no gpu here"),
         (["--preset", "paper"], "the reacher at the paper's size needs a GPU"),
-        (["--preset", "quick", "--batch", "rac51", "--library", "x.rasf"], "library must be of a batch"),
+        (["--preset", "quick", "--batch", "rac51", "--library", "x.rasf"], "library needs a batch"),
     ],
 )
 def test_bad_options_end_in_one_sentence(arguments, sentence, tmp_path, monkeypatch):

@@ -160,7 +160,7 @@ def test_a_folder_belongs_to_one_sweep(store, tmp_path):
     larger = spec_of(tmp_path, HEAD + "seeds = 3")
     store.declare(larger)
     assert store.runs() == list(larger.runs)
-    with pytest.raises(ValueError, match="'try', not to 'other'; give each a folder of its own"):
+    with pytest.raises(ValueError, match="'try'; choose another folder for the sweep 'other'"):
         store.declare(spec_of(tmp_path, HEAD.replace("try", "other")))
     assert store.runs() == list(larger.runs)
 

@@ -531,7 +531,7 @@ def test_a_vector_environment_is_for_networks_and_has_its_own_number():
         return rasf.learn(options.pop("env"), **options)
 
     one_line(lambda: learned(agent="rasfql"), "env must be a single environment for rasfql")
-    one_line(lambda: learned(num_envs=3), "num_envs must be that of the vector environment, 2")
+    one_line(lambda: learned(num_envs=3), "num_envs must equal the vector environment's num_envs, 2")
     one_line(lambda: learned(env_kwargs={"a": 1}), "a can only be given with an environment's id")
     # nothing bounds the features: histograms need a support, a mean does not
     one_line(lambda: learned(agent="rasfc51"), "support must be given for a vector environment")

@@ -330,7 +330,7 @@ def test_many_states_go_on_a_grid():
         ({"risk": Entropic(0.5)}, "Entropic with beta <= 0"),
         ({"risk": Entropic(-1e3)}, "beta must be at least"),
         ({"start": 4}, "start must be a state from 0 to 3, got 4"),
-        ({"horizon": None}, "horizon must be given where gamma is 1"),
+        ({"horizon": None}, "horizon must be given at gamma = 1"),
         ({"horizon": 0}, "horizon must be"),
         ({"levels": 2}, "levels must be"),
         ({"policies": []}, "policies must hold at least one"),

@@ -107,7 +107,7 @@ def test_bad_calls_are_refused():
             call()
     with pytest.raises(ValueError, match="call begin_task first"):
         fresh.add_row()
-    with pytest.raises(ValueError, match="learner 4 and 3"):
+    with pytest.raises(ValueError, match="learner's 4 features and 3 actions"):
         SuccessorLearner(ROOMS.n_features, 3, LEARNED_W, 0, 1).learn_task(ROOMS, np.ones(4), 10)
     with pytest.raises(ValueError, match="another world"):
         learner.lead(FourRoom("S12G"), np.ones(4), 5)

@@ -1,1 +1,1 @@
-"""Adapters from Gymnasium environments to features: spaces, encoded observations, single and vector environments."""
+"""Adapters of Gymnasium environments: encoded observations, and features as rewards of one or several environments."""

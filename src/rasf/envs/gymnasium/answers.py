@@ -1,4 +1,4 @@
-"""Checks of the values that environments and phi return; a failed check raises ValueError."""
+"""Checks of the values that environments and phi (the feature function) return; a failed check raises ValueError."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rasf.arrays import Floats
 from rasf.checks import floats
 
 Info: TypeAlias = dict[str, Any]
-Phi: TypeAlias = Callable[..., npt.ArrayLike]  # of (obs, action, next_obs, info), and of further parameters
+Phi: TypeAlias = Callable[..., npt.ArrayLike]  # of obs, action, next_obs, info and optional parameters
 WholeStep: TypeAlias = Callable[[object, object, object, Info, object, object, object], npt.ArrayLike]
 T = TypeVar("T")
 MAX_COUNT = 2**15  # largest number of features: tables number them in 16 bits
@@ -35,7 +35,7 @@ def checked_reset(env: gymnasium.Env | gymnasium.vector.VectorEnv, seed: int | l
 
 
 def checked(call: str, answer: object) -> Any:
-    """Return the result of an environment's "reset" or "step", or raise ValueError if it is not as in Gymnasium."""
+    """Return the result of an environment's "reset" or "step"; raise ValueError if its form is not Gymnasium's."""
     wanted = _ANSWERS[call]
     if not isinstance(answer, tuple | list) or len(answer) != len(wanted) or not isinstance(answer[-1], Mapping):
         got = f"{len(answer)} values" if isinstance(answer, tuple) else type(answer).__name__
@@ -44,7 +44,7 @@ def checked(call: str, answer: object) -> Any:
 
 
 def space_of(env: gymnasium.Env | gymnasium.vector.VectorEnv, name: str) -> gymnasium.Space:
-    """Return the space in this attribute of an environment, or raise ValueError if there is none."""
+    """Return the space in the attribute `name` of an environment, or raise ValueError if there is none."""
     found = getattr(env, name, None)
     if not isinstance(found, gymnasium.Space):
         got = "none" if found is None else f"a {type(found).__module__}.{type(found).__name__}"
@@ -53,19 +53,19 @@ def space_of(env: gymnasium.Env | gymnasium.vector.VectorEnv, name: str) -> gymn
 
 
 def flag(name: str, value: object) -> bool:
-    """Return a flag as bool: True, False, 0 or 1, also of numpy; raise ValueError for anything else."""
+    """Return a flag (True, False, 0 or 1, also of numpy) as bool; raise ValueError for other values."""
     if getattr(value, "ndim", 0) or not (value == 0 or value == 1):
         raise ValueError(f"{name} must be True or False, got {value!r:.60}")
     return bool(value)
 
 
 def kept(obs: T) -> T:
-    """Return a copy of an observation: an environment may write its next observation into the same array."""
-    return obs.copy() if isinstance(obs, np.ndarray) else copy.deepcopy(obs)  # `obs.copy` is faster than `deepcopy`
+    """Return a copy of an observation, because environments may write their next observation into the same array."""
+    return obs.copy() if isinstance(obs, np.ndarray) else copy.deepcopy(obs)  # `copy` is faster than `deepcopy`
 
 
 def allowed(encode: Callable[[object], T], obs: object) -> T:
-    """Return the encoded observation of an environment, or raise ValueError if it is not in its space."""
+    """Return the encoded observation of an environment, or raise ValueError if it is not in the observation space."""
     try:
         return encode(obs)
     except ValueError as error:
@@ -73,17 +73,17 @@ def allowed(encode: Callable[[object], T], obs: object) -> T:
 
 
 def own_randomness(env: gymnasium.Env) -> None:
-    """Make the environment minecart draw its ores from its own generator, not from numpy's global one."""
+    """Make minecart of MO-Gymnasium draw ores from its own generator instead of numpy's global generator."""
     for mine in getattr(env.unwrapped, "mines", ()):
         for distribution in getattr(mine, "distributions", ()):
             distribution.random_state = env.unwrapped.np_random
 
 
 def phi_asks(phi: Phi) -> tuple[str, ...]:
-    """Return which of reward, terminated and truncated are parameters of phi after its first four.
+    """Return which of reward, terminated and truncated are parameters of phi after the first four parameters.
 
     Raises:
-        ValueError: if phi cannot be called with (obs, action, next_obs, info) and these parameters.
+        ValueError: if phi cannot be called with (obs, action, next_obs, info) and the optional parameters.
     """
     if not callable(phi):
         raise ValueError(f"phi must be a function phi(obs, action, next_obs, info), got {type(phi).__name__}")
@@ -105,8 +105,8 @@ def phi_asks(phi: Phi) -> tuple[str, ...]:
 def phi_caller(phi: Phi) -> WholeStep:
     """Return a function of (obs, action, next_obs, info, reward, terminated, truncated) that calls phi.
 
-    phi gets the first four and, of the others, those that it has as parameters. Its signature is inspected only once,
-    here; `phi_asks` describes the errors.
+    The function passes the first four arguments to phi, and of the other three arguments those that are parameters of
+    phi. The signature of phi is inspected only once, by `phi_asks`, which raises ValueError for a wrong signature.
     """
     asked = phi_asks(phi)
     if not asked:
@@ -120,7 +120,7 @@ def phi_caller(phi: Phi) -> WholeStep:
 
 
 def phi_bounds(phi: Phi, given: npt.ArrayLike | None = None) -> Floats | None:
-    """Return the bounds (d, 2) of phi: those given, or its attribute `bounds`; None if there are none."""
+    """Return the bounds (d, 2) of phi: `given`, or the attribute `bounds` of phi; None without both."""
     name, found = ("phi.bounds", getattr(phi, "bounds", None)) if given is None else ("bounds", given)
     if found is None:
         return None
@@ -131,7 +131,7 @@ def phi_bounds(phi: Phi, given: npt.ArrayLike | None = None) -> Floats | None:
 
 
 def checked_bounds(bounds: Floats) -> Floats:
-    """Return bounds (d, 2) of features, or raise ValueError if there are no features or too many."""
+    """Return bounds (d, 2) of features, or raise ValueError unless d is from 1 to MAX_COUNT."""
     if not 1 <= len(bounds) <= MAX_COUNT:
         raise ValueError(f"the number of features must be 1 to {MAX_COUNT}, got {len(bounds)}")
     return bounds
@@ -150,14 +150,14 @@ def numbers_of(features: npt.ArrayLike) -> Floats:
 
 def check_features(features: Floats) -> None:
     """Raise ValueError if features are nan, or so large that their variance would not fit in single precision."""
-    if np.count_nonzero(np.abs(features) <= MAX_FEATURE) < features.size:  # the fastest way for a few numbers
+    if np.count_nonzero(np.abs(features) <= MAX_FEATURE) < features.size:  # fast for a few numbers
         raise ValueError(
             f"the features of a step must be finite and at most {MAX_FEATURE:g} in size, got {features.tolist()!s:.200}"
         )
 
 
 def wrong_features(shape: tuple[int, ...], n_features: int | None, phi: Phi | None) -> str:
-    """Return the error message for features of another shape than (d,)."""
+    """Return the error message for features of a shape other than (d,)."""
     wanted = "(d,)" if n_features is None else f"({n_features},)"
     if phi is not None:
         return f"phi must return features of shape {wanted}, got shape {shape}"

@@ -1,14 +1,14 @@
 """`FeatureSource`: declarations about the features, as attributes of an environment, of its wrappers, or of phi.
 
-Phi is the function that computes the features of a step, if they are not the environment's own reward.
+Phi is the function that computes the features of a step, if the features are not the environment's own reward.
 
     signs            signs (d,) of the weights: 1 (more is better), -1 (a cost), 0 (either)
     feature_names    d different words
     events           indices of the features that are nonzero at most once per episode
-    random_tasks     random_tasks(count, rng) returns weights (count, d) from the environment's own distribution
+    random_tasks     function random_tasks(count, rng) that returns weights (count, d) of tasks of the environment
 
-Each attribute is looked up in the wrappers, outermost first, down to the layer that makes the reward: a wrapper or the
-environment itself (`owners`). Attributes further inside describe another reward, and are not used.
+The wrappers are searched for each attribute, from the outermost wrapper to the layer that makes the reward: a wrapper
+or the environment itself (`owners`). Attributes of layers further inside describe another reward, and are not used.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from rasf.checks import is_whole, task_weights
 from rasf.envs.gymnasium.actions import Actions
 from rasf.envs.gymnasium.encoder import Encoder
 
-_MAXIMISED = "mo_gymnasium"  # in this package, a cost is a feature of 0 or less, so more of each is better
+# in this package, features of costs are at most 0, so larger values of all features are better
+_MAXIMISED = "mo_gymnasium"
 
 
 def checked_signs(given: object, n_features: int) -> Ints:
-    """Return signs (d,) as integers, or raise ValueError if they are not 1, -1 or 0."""
+    """Return signs (d,) as integers, or raise ValueError if they are not d numbers that are 1, -1 or 0."""
     try:
         signs = np.array(given)
-    except ValueError:  # ragged
+    except ValueError:  # rows of different lengths
         signs = np.zeros(0)
     if signs.shape != (n_features,) or not np.isin(signs, (-1, 0, 1)).all():
         raise ValueError(f"signs must be {n_features} numbers, each 1, -1, or 0 for either, got {given!r:.60}")
@@ -37,7 +38,7 @@ def checked_signs(given: object, n_features: int) -> Ints:
 
 
 def _entries(found: object) -> list[object] | None:
-    """Return the entries of a list, a tuple or an array; None for anything else."""
+    """Return the entries of a list, a tuple or an array, None for other values."""
     return [*found] if isinstance(found, list | tuple | np.ndarray) else None
 
 
@@ -60,16 +61,16 @@ class FeatureSource:
 
     @property
     def bounds(self) -> Floats | None:
-        """Bounds (d, 2) of the features, None unless all are declared."""
+        """Bounds (d, 2) of the features in a step, None unless all bounds are declared."""
         return self.declared_bounds if np.isfinite(self.declared_bounds).all() else None
 
     def _declared(self, name: str) -> object:
-        """Return the outermost attribute of this name that is not None; None if no owner has one."""
+        """Return the attribute of the outermost owner in which it is not None, or None if there is no such owner."""
         return next((found for owner in self.owners if (found := getattr(owner, name, None)) is not None), None)
 
     @property
     def signs(self) -> Ints | None:
-        """Signs (d,) of the weights: 1, -1, or 0 for either; None if they are not known."""
+        """Signs (d,) of the weights: 1, -1, or 0 for either; None if the signs are not known."""
         found = self._declared("signs")
         if found is not None:
             return checked_signs(found, self.n_features)
@@ -78,7 +79,7 @@ class FeatureSource:
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """The declared names of the features, None if there are none."""
+        """The declared names of the features, or None."""
         found, d = self._declared("feature_names"), self.n_features
         if found is None:
             return None
@@ -103,7 +104,7 @@ class FeatureSource:
         return tuple(indices)
 
     def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
-        """Return weights (count, d) from the environment's own distribution of tasks; None if it has none."""
+        """Return weights (count, d) from the environment's own `random_tasks`, None if it is not declared."""
         draw, name = self._declared("random_tasks"), "the environment's random_tasks"
         if draw is None:
             return None

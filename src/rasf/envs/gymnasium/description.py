@@ -1,4 +1,4 @@
-"""Descriptions of training environments, as libraries store them; they can be read from a file without Gymnasium."""
+"""Descriptions of training environments in the files of libraries; a description can be read without Gymnasium."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class EnvironmentDescription:
     """The properties of an environment that its policies depend on.
 
     Attributes:
-        id: The id given to `gymnasium.make`, None without an id.
+        id: The id given to `gymnasium.make`, or None.
         kwargs: The keyword arguments given to `gymnasium.make`; "<type>" stands for a value that is not JSON.
         observations: The observation space, as `rasf.envs.gymnasium.spaces.describe` returns it.
         n_actions: The number of actions; 0 if actions are vectors.
@@ -76,7 +76,7 @@ class EnvironmentDescription:
         return self.id or "an environment without id"
 
     def make_kwargs(self, **changes: object) -> Header:
-        """Return the keyword arguments that make this environment again.
+        """Return the keyword arguments of `gymnasium.make` that make this environment again.
 
         All settings from a file pass through this method before they reach `gymnasium.make`. Only settings that
         `rasf.envs.gymnasium.file_settings` accepts are taken from a file.
@@ -85,11 +85,11 @@ class EnvironmentDescription:
             changes: settings of the user, which replace those of the description.
 
         Returns:
-            Keyword arguments of `gymnasium.make`. For a description from a file, arguments that have the value under
-            which the id is registered are left out.
+            The keyword arguments. For a description from a file, arguments with the same value as in the registration
+            of the id are left out.
 
         Raises:
-            ValueError: if the description has a setting that could not be stored, or that a file may not choose.
+            ValueError: if the value of a setting could not be stored in the file, or a file may not choose the setting.
         """
         limit = {} if self.max_episode_steps is None else {"max_episode_steps": self.max_episode_steps}
         kept = {name: value for name, value in self.kwargs.items() if name not in changes}
@@ -123,11 +123,11 @@ class EnvironmentDescription:
         return changed
 
     def difference(self, other: EnvironmentDescription, names: Iterable[str] | None = None) -> str | None:
-        """Return the name of the first field in which two descriptions differ, None if there is none.
+        """Return the name of the first field in which two descriptions differ, None if they are equal.
 
         Args:
             other: the other description.
-            names: names of the fields to compare. Default: all but `feature_names`.
+            names: names of the fields to compare. Default: all fields except `feature_names`.
         """
         return next((name for name in names or _JSON if getattr(self, name) != getattr(other, name)), None)
 
@@ -173,7 +173,7 @@ class EnvironmentDescription:
 
 
 def world_description(world: World) -> EnvironmentDescription:
-    """Return the description of a world. Its id is that of the same environment in Gymnasium's registry, if any."""
+    """Return the description of a world, with the id of its environment in Gymnasium's registry, or None."""
     bounds = np.asarray(world.feature_bounds, np.float32).tolist()
     env_id, kwargs = getattr(world, "registered", (None, {}))
     names, size = getattr(world, "feature_names", None), action_size(world)
@@ -200,7 +200,7 @@ def observation_bounds(world: World) -> tuple[Floats32, Floats32]:
 
 
 def plain(value: object) -> object:
-    """Return a value as it is read back from JSON (a tuple as a list); "<type>" if JSON cannot represent it."""
+    """Return a value as JSON would restore it (a tuple becomes a list), or "<type>" if it cannot be stored as JSON."""
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError):
@@ -208,7 +208,7 @@ def plain(value: object) -> object:
 
 
 def spec_fields(spec: object, phi: object) -> Header:
-    """Return the fields of a description that come from Gymnasium's `EnvSpec` and from phi; both may be None."""
+    """Return the fields of a description that come from an `EnvSpec` of Gymnasium, or None, and from phi, or None."""
     return {
         "id": getattr(spec, "id", None),
         "kwargs": {str(name): plain(value) for name, value in getattr(spec, "kwargs", {}).items()},

@@ -3,13 +3,13 @@
 An `Encoder` is made from a Gymnasium observation space and turns an observation into numbers in two ways:
 
     key      float64 (size,)         the exact identity of a state in a table: a Discrete is one number, arrays are
-                                     flattened, Dict and Tuple concatenated in the space's order; -0.0 becomes 0.0
-    vector   float32 (vector_size,)  the input of a network: Discrete and MultiDiscrete one-hot, the rest unchanged, as
-                                     in `gymnasium.spaces.flatten`
+                                     flattened, Dict and Tuple are concatenated in the space's order, -0.0 becomes 0.0
+    vector   float32 (vector_size,)  the input of a network, as in `gymnasium.spaces.flatten`: Discrete and
+                                     MultiDiscrete are one-hot, other numbers are unchanged
 
-Both can also be made for a batch of n observations. As in Gymnasium's vector environments, a batch is an array (n, ..)
-for spaces of arrays, and a dict or tuple of such arrays for Dict and Tuple. An encoder has a JSON description, from
-which it can be made without Gymnasium.
+Keys and vectors can also be made for a batch of n observations. As in Gymnasium's vector environments, a batch is an
+array (n, ..) if the space is an array, and a dict or tuple of arrays (n, ..) for Dict and Tuple. An encoder has a JSON
+description, from which an encoder can be made without Gymnasium.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rasf.files import Header
 if TYPE_CHECKING:
     import gymnasium
 
-MAX_FEW_BITS = 62
+MAX_FEW_BITS = 62  # more possible observations than 2^62 are not counted
 
 
 class Encoder:
@@ -45,7 +45,7 @@ class Encoder:
         self.vector_size = sum(leaf.vector_size for leaf in self._leaves)
         if not 0 < self.size <= MAX_SIZE:
             raise ValueError(f"an observation must have 1 to {MAX_SIZE} numbers, got {self.size}")
-        # lowest and highest value of a Discrete space: keys outside are refused, since no table can contain them
+        # lowest and highest value of a Discrete space; keys outside this range are refused, because no table has them
         self._choices: tuple[int, int] | None = None
         if description["kind"] == "discrete":
             self._choices = (description["start"], description["start"] + description["n"] - 1)
@@ -66,7 +66,7 @@ class Encoder:
 
     @property
     def n_possible(self) -> int | None:
-        """The number of possible observations; None if they are not countable or more than 2^62."""
+        """The number of possible observations, None if it is infinite or above 2^62."""
         ways = [way for leaf in self._leaves for way in leaf.ways or ()]
         if not self.integers or sum(entries * math.log2(values) for values, entries in ways) > MAX_FEW_BITS:
             return None
@@ -79,12 +79,12 @@ class Encoder:
 
     @property
     def vector_dtype(self) -> np.dtype[np.generic]:
-        """The smallest type that holds a vector without loss: bytes for images."""
+        """The smallest type that stores a vector without loss: uint8 for a Box of bytes, otherwise float32."""
         images = self._description["kind"] == "box" and self._description["dtype"] == "uint8"
         return np.dtype(np.uint8 if images else np.float32)
 
     def is_batch(self, obs: object) -> bool:
-        """Return whether this is a batch; raise ValueError if it is neither one observation nor a batch."""
+        """Return whether `obs` is a batch; raise ValueError if it is neither one observation nor a batch."""
         answers = set()
         for leaf in self._leaves:
             shape = _pick(leaf, obs).shape
@@ -97,7 +97,7 @@ class Encoder:
         return answers.pop()
 
     def check(self, obs: object) -> None:
-        """Raise ValueError unless this is one observation with finite numbers."""
+        """Raise ValueError unless `obs` is one observation with finite numbers."""
         for leaf, array in self._arrays(obs, batch=False):
             _require_finite(leaf, array)
 
@@ -121,7 +121,7 @@ class Encoder:
         for leaf, array in arrays:
             _require_finite(leaf, array)
         keys = _joined([array.reshape(len(array), leaf.size).astype(np.float64) for leaf, array in arrays])
-        keys += 0.0  # -0.0 and 0.0 are one state
+        keys += 0.0  # turns -0.0 into 0.0, because both are the same state
         if self._choices is not None and len(keys):
             least, most = (keys.item(),) * 2 if len(keys) == 1 else (keys.min(), keys.max())
             whole = arrays[0][1].dtype.kind != "f" or bool((np.rint(keys) == keys).all())
@@ -130,7 +130,7 @@ class Encoder:
         return keys
 
     def _arrays(self, obs: object, batch: bool) -> list[tuple[Leaf, np.ndarray]]:
-        """Return each leaf (array of the space) with its values: (n, ..) for a batch, (1, ..) for one observation."""
+        """Return each leaf (array of the space) with its values (n, ..), where n is 1 for one observation."""
         arrays = []
         for leaf in self._leaves:
             array = _pick(leaf, obs)
@@ -148,7 +148,7 @@ def _joined(parts: list[np.ndarray]) -> np.ndarray:
 
 
 def _pick(leaf: Leaf, obs: object) -> np.ndarray:
-    """Return the array of a leaf in an observation."""
+    """Return the array of an observation that a leaf of the space describes."""
     value, name = obs, "obs"
     for key in leaf.path:
         if isinstance(key, str):
@@ -169,7 +169,8 @@ def _pick(leaf: Leaf, obs: object) -> np.ndarray:
 
 
 def all_finite(numbers: np.ndarray) -> bool:
-    """Return whether all numbers are finite; for the few numbers of a step, counting is faster than `all`."""
+    """Return whether all numbers are finite."""
+    # for the few numbers of a step, counting is faster than `all`
     return np.count_nonzero(np.isfinite(numbers)) == numbers.size
 
 
@@ -179,14 +180,14 @@ def _require_finite(leaf: Leaf, array: np.ndarray) -> None:
 
 
 def _inputs(leaf: Leaf, array: np.ndarray) -> Floats32:
-    """Return a leaf's part (n, vector_size) of the network inputs of a batch."""
+    """Return the network inputs (n, vector_size) of one leaf in a batch."""
     rows = array.reshape(len(array), leaf.size)
     if leaf.hot is not None:
         return _one_hot(leaf, leaf.hot, rows)
     if array.dtype == np.float32:
         inputs = rows.copy()
     else:
-        with np.errstate(over="ignore"):  # numbers beyond float32 are refused below
+        with np.errstate(over="ignore"):  # numbers that are too large for float32 are refused below
             inputs = rows.astype(np.float32)
     _require_finite(leaf, inputs)
     return inputs

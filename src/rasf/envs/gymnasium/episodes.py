@@ -1,7 +1,7 @@
-"""Episodes in Gymnasium environments: `episodes` is the loop that steps them, for any way of acting.
+"""`episodes`: the loop that runs episodes in Gymnasium environments, for any way of acting.
 
-Several episodes run in parallel, one per environment, all at the same step. `rasf.envs.gymnasium.vector` gives single
-environments and vector environments the same interface.
+Several episodes run in parallel, one per environment, and all are at the same step. `rasf.envs.gymnasium.vector` gives
+single environments and vector environments the same interface.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rasf.envs.gymnasium.vector import FeatureVector
 
 
 class Transition(NamedTuple):
-    """A step of an episode; over: whether it is the last one, by termination, truncation or the limit of steps."""
+    """Step t of an episode; `over` is whether the episode ends by termination, truncation or max_steps."""
 
     episode: int
     t: int
@@ -32,8 +32,8 @@ def episodes(environments: FeatureVector, seeds: Iterable[int], act: Act, max_st
     Args:
         environments: the environments, from `open_vector`.
         seeds: a seed for each episode.
-        act: returns the actions, given the step and {episode: observation}.
-        max_steps: steps after which an episode is cut.
+        act: function of the step t and {episode: observation} that returns the actions in the same order.
+        max_steps: number of steps after which an episode is cut.
 
     Yields:
         After every parallel step, the transitions of the running episodes.

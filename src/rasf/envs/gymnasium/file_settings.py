@@ -1,9 +1,9 @@
 """Settings of an environment that a file may choose: bounded plain values, for the environments listed here.
 
-The file of a library or a log contains the id of its environment and the keyword arguments that made it, and is not
-trusted. Some arguments of known environments import a module (`other_vehicles_type` of highway-env), open a file
-(`config` of minecart, `xml_file` of MuJoCo) or allow unlimited work (`vehicles_count`). Therefore, `refused` compares
-the settings of a file with a list of accepted values. All other settings must come from the user.
+The file of a library or a log contains the id of its environment and the keyword arguments of `gymnasium.make`. The
+file is not trusted. Some arguments of known environments import a module (`other_vehicles_type` of highway-env), open a
+file (`config` of minecart, `xml_file` of MuJoCo) or allow unlimited work (`vehicles_count`). Therefore, `refused`
+compares the settings of a file with a list of accepted values. All other settings must come from the user.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Rules: TypeAlias = "dict[str, Rule | Rules]"
 
 
 def refused(env_id: str | None, settings: Mapping[str, object]) -> tuple[str, object] | None:
-    """Return the first setting that a file may not choose, None if all are accepted.
+    """Return the first setting that a file may not choose, None if all settings are accepted.
 
     Args:
-        env_id: the environment's id, None without an id.
+        env_id: the environment's id, or None.
         settings: keyword arguments of the environment, as read from JSON.
 
     Returns:
@@ -73,7 +73,7 @@ def _text(most: int) -> Rule:
 _SHARE, _ANY_NUMBER = _number(0.0, 1.0), _number(-1e9, 1e9)
 _RANGE = _list_of(_ANY_NUMBER, 2, 2)
 _MAP = _text(10_000)
-_ANY: Rules = {"render_mode": _one_of(None, "ansi", "rgb_array")}  # not "human", which opens windows
+_ANY: Rules = {"render_mode": _one_of(None, "ansi", "rgb_array")}  # "human" is not accepted, because it opens windows
 
 _VEHICLES = "highway_env.vehicle.behavior."
 _KINEMATICS = (
@@ -144,7 +144,7 @@ _MOUNTAIN_CAR: Rules = {
     "goal_velocity": _ANY_NUMBER,
     **dict.fromkeys(("add_speed_objective", "remove_move_penalty", "merge_move_penalty"), _flag),
 }
-_ENVIRONMENTS: dict[str, Rules] = {  # for each id, without its version
+_ENVIRONMENTS: dict[str, Rules] = {  # keys are ids without their versions
     "rasf/Grid": {"layout": _MAP, "slip": _SHARE},
     "rasf/FourRoom": {"layout": _MAP, "trap_probability": _SHARE, "step_limit": _whole(1, 100_000)},
     "rasf/Inventory": {"capacity": _whole(1, 30), "demand": _list_of(_SHARE, 1, 30)},

@@ -1,14 +1,15 @@
 """`Recorder`: a wrapper that writes every step of an environment to a folder, for offline learning.
 
-    part-000000.rasf, ..    some thousand steps each, written atomically, with the checksums of `rasf.files`
-    lock                    held by the process that records
+    part-000000.rasf, ..    parts of some thousand steps, written atomically, with the checksums of `rasf.files`
+    lock                    a file that is locked by the recording process
 
 A part of N steps has obs and next_obs (N, n) as keys of n numbers (`Encoder`), action (N,) counted from 0, phi (N, d),
 terminated, truncated and episode (N,), and failure (N,) if the environment reports failures. The header of the part
 describes the environment.
+
 A process that is killed loses the steps since the last part. A later recorder with the same environment can continue in
 the same folder; an episode that was cut off counts as truncated. A step that a log cannot contain (a wrong action or
-flag, features that are not finite) raises ValueError, and its episode is cut there.
+flag, features that are not finite) raises ValueError, and the episode is cut off before this step.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def parts_of(folder: Path) -> list[Path]:
 
 
 def read_part(path: Path) -> tuple[EnvironmentDescription, Arrays]:
-    """Return a part of a log, with the description of its environment."""
+    """Return the description of the environment and the arrays in a part of a log."""
     header, arrays = load_file(path)
     if header.get("kind") != "log" or not isinstance(header.get("environment"), dict):
         raise ValueError(f"{path} is not a part of a log")
@@ -55,18 +56,18 @@ def read_part(path: Path) -> tuple[EnvironmentDescription, Arrays]:
 class Recorder(gymnasium.Wrapper):
     """A wrapper that writes every step to a folder and does not change the environment.
 
-    `close`, or the end of a `with` block, writes the remaining steps. A closed recorder takes no further steps.
+    `close`, or the end of a `with` block, writes the remaining steps. A closed recorder cannot take steps.
 
     Args:
         env: the environment, with discrete actions.
-        folder: the folder for the parts of the log; it is made if it does not exist.
+        folder: the folder for the parts of the log, which is made if it does not exist.
         phi: function that computes the features of a step, as for `rasf.learn`; `step` still returns the environment's
             own reward. Default: None; the features are then the environment's own vector reward.
         steps_per_part: steps after which a part is written. Default: 5,000.
         seconds_per_part: seconds after which a part is written. Default: 30.
 
     Raises:
-        ValueError: if an argument is wrong, another recorder writes to the folder, or the log in the folder is of
+        ValueError: if an argument is invalid, another recorder writes to the folder, or the folder contains the log of
             another environment.
     """
 
@@ -97,7 +98,7 @@ class Recorder(gymnasium.Wrapper):
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
-            busy = f"folder must be for one recorder at a time; another one writes to {self.folder}"
+            busy = f"folder must be for one recorder at a time; another recorder writes to {self.folder}"
             raise ValueError(busy) from None
         try:
             self._part, self._episode = self._resume()
@@ -108,7 +109,7 @@ class Recorder(gymnasium.Wrapper):
         self._since, self._obs, self._reports_failures = time.monotonic(), None, False
 
     def _resume(self) -> tuple[int, int]:
-        """Return the numbers of the next part and the last episode; refuse a log of another environment."""
+        """Return the numbers of the next part and of the last episode; refuse a log of another environment."""
         last = parts_of(self.folder)[-1:]
         if not last:
             return 0, -1
@@ -125,7 +126,7 @@ class Recorder(gymnasium.Wrapper):
         return int(last[0].stem.removeprefix("part-")) + 1, int(episode.max(initial=-1))
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[object, Info]:
-        """Begin an episode; a running episode is cut off."""
+        """Begin an episode; if an episode is running, it is cut off."""
         self._require_open()
         self._obs = None
         obs, info = answers.checked("reset", self.env.reset(seed=seed, options=options))
@@ -144,15 +145,15 @@ class Recorder(gymnasium.Wrapper):
             The result of the environment's step.
 
         Raises:
-            ValueError: if the recorder is closed, no episode is running, the action is not one of the environment's
-                (which is then not stepped), or if a log cannot contain the result of the step.
+            ValueError: if the recorder is closed, no episode is running, the environment does not have the action, or a
+                log cannot contain the result of the step. In the first three cases the environment is not stepped.
             OSError: if a part cannot be written.
         """
         self._require_open()
         if self._obs is None:
             raise ValueError("no episode is running: call reset() before step()")
         number = self._number_of(action)
-        before, self._obs = self._obs, None  # if an error is raised below, the episode is cut here
+        before, self._obs = self._obs, None  # if an error is raised below, the episode is cut off before this step
         obs, reward, terminated, truncated, info = answers.checked("step", self.env.step(action))
         given = {"terminated": terminated, "truncated": truncated, 'info["failure"]': info.get("failure", False)}
         ends = tuple(answers.flag(f"the environment's {name}", value) for name, value in given.items())
@@ -172,26 +173,26 @@ class Recorder(gymnasium.Wrapper):
         return obs, reward, terminated, truncated, info
 
     def _number_of(self, action: object) -> int:
-        """Return the action, counted from 0; it may be a number of Python, numpy or a similar package."""
+        """Return the action counted from 0, given a number of Python, numpy or a similar package."""
         first, last = self.description.first_action, self.description.first_action + self.description.n_actions - 1
         try:
             array = np.asarray(action)
             if not array.shape and array.dtype.kind in "biuf" and first <= array == np.rint(array) <= last:
                 return int(array) - first
-        except (TypeError, ValueError):  # a ragged list, a tensor on a device
+        except (TypeError, ValueError):  # for example a ragged list, or a tensor on a device
             pass
         raise ValueError(f"action must be a whole number from {first} to {last}, got {action!r:.60}")
 
     def _require_open(self) -> None:
         if not self._lock.is_locked:
-            raise ValueError(f"the recorder of {self.folder} is closed: make a new one to record more")
+            raise ValueError(f"the recorder of {self.folder} is closed; make a new recorder to record more")
 
     def flush(self) -> None:
         """Write the steps since the last part.
 
         Raises:
             ValueError: if the recorder is closed.
-            OSError: if the part cannot be written; the error names the part, and the steps are kept to try again.
+            OSError: if the part cannot be written; the error names the part, and the steps are kept for another try.
         """
         self._require_open()
         if self._rows:

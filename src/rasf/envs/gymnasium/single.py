@@ -1,16 +1,17 @@
-"""A Gymnasium environment with features: every step returns the vector phi(s, a, s') in place of the reward.
+"""A Gymnasium environment with features: every step returns the vector phi(s, a, s') instead of the reward.
 
 The features are the environment's own vector reward (MO-Gymnasium's convention). `FeatureReward` gives any environment
 such a reward, from a function `phi(obs, action, next_obs, info)`, where `action` is as in the environment's action
 space. If phi also has parameters named `reward`, `terminated` or `truncated`, these are passed by name. The actions of
 a `FeatureEnvironment` are those of `rasf.envs.gymnasium.actions`: 0 to n_actions - 1, or vectors in [-1, 1].
 
-    bounds          (d, 2), lowest and highest of each feature in a step, from `reward_space`; None unless all are known
+    bounds          lowest and highest value (d, 2) of each feature in a step, from `reward_space`; None unless all
+                    bounds are known
     failure         info["failure"] of a step; `reports_failures` is whether any step so far had this entry
     terminated      whether the task ended, so that further rewards would be zero
     truncated       whether a time limit ended the episode
 
-A wrong value (nan, another shape than declared) raises ValueError in the step in which it occurs.
+A wrong value (nan, or a shape other than declared) raises ValueError in the step in which it occurs.
 """
 
 from __future__ import annotations
@@ -49,15 +50,15 @@ class FeatureReward(gymnasium.Wrapper):
     """An environment whose reward is the vector of features phi(obs, action, next_obs, info), float64 (d,).
 
     Args:
-        env: the environment; its own reward may be anything.
-        phi: the function of a step. If it has further parameters named `reward`, `terminated` or `truncated`, these
-            are passed by name.
-        bounds: lowest and highest value (d, 2) of each feature in a step, infinite where unknown. They become the
+        env: the environment, with any reward.
+        phi: function of (obs, action, next_obs, info) that returns the features. Parameters named `reward`,
+            `terminated` or `truncated` are passed by name.
+        bounds: lowest and highest value (d, 2) of each feature in a step, infinite if unknown. The bounds become the
             `reward_space`. Default: the attribute `bounds` of phi. If phi has no such attribute, the constructor takes
             one step to count the features.
 
     Raises:
-        ValueError: if phi is not such a function or does not return a vector, or the bounds are not (d, 2).
+        ValueError: if phi is not such a function, phi does not return a vector, or the bounds are not (d, 2).
     """
 
     def __init__(self, env: gymnasium.Env, phi: Phi, bounds: npt.ArrayLike | None = None) -> None:
@@ -78,7 +79,7 @@ class FeatureReward(gymnasium.Wrapper):
         return obs, info
 
     def step(self, action: object) -> tuple[object, Floats, bool, bool, Info]:
-        """Take a step, and return the features in place of the reward."""
+        """Take a step, and return the features instead of the reward."""
         obs, reward, terminated, truncated, info = answers.checked("step", self.env.step(action))
         features = answers.numbers_of(self._features(self._obs, action, obs, info, reward, terminated, truncated))
         self._obs = answers.kept(obs)
@@ -86,7 +87,7 @@ class FeatureReward(gymnasium.Wrapper):
 
 
 class Step(NamedTuple):
-    """The result of a step; phi is float64 (d,)."""
+    """The result of a step; `phi` is float64 (d,)."""
 
     obs: Any
     phi: Floats
@@ -100,7 +101,7 @@ FailureRule: TypeAlias = Callable[[Step], bool]
 
 
 class FeatureEnvironment(FeatureSource):
-    """A single environment with features; `open_environment` makes one."""
+    """A single environment with features, made by `open_environment`."""
 
     def __init__(self, env: gymnasium.Env, phi: Phi | None = None) -> None:
         self.env = env
@@ -109,7 +110,7 @@ class FeatureEnvironment(FeatureSource):
         self._stepped = env if phi is None else FeatureReward(env, phi)
         self.owners = tuple(owners_of(self._stepped))
         self._phi = next((each.phi for each in layers_of(self._stepped) if isinstance(each, FeatureReward)), None)
-        self.has_phi = self._phi is not None  # otherwise the features are the environment's own reward
+        self.has_phi = self._phi is not None  # if False, the features are the environment's own reward
         self.reports_failures = self.counts_failures = self._running = False  # counts_failures: whether a rule decides
         self.tape: Tape | None = None  # records resets and actions if training writes checkpoints
         self._failure: FailureRule | None = None
@@ -136,9 +137,9 @@ class FeatureEnvironment(FeatureSource):
             action: 0 to n_actions - 1, or a vector (m,) in [-1, 1].
 
         Raises:
-            ValueError: if no episode is running, the action is wrong, or the environment returns an observation of
-                the wrong shape or with nan, features that are not d finite numbers, or a wrong flag (not True or
-                False).
+            ValueError: if no episode is running, the action is out of range, or the environment returns an observation
+                of a wrong shape or with nan, features that are not d finite numbers, or a flag that is not True or
+                False.
         """
         if not self._running:
             raise ValueError("no episode is running: call reset() before step()")
@@ -165,7 +166,7 @@ class FeatureEnvironment(FeatureSource):
         return judged(Step(obs, features, terminated, truncated, failed, info), self._failure)
 
     def count_failures(self, rule: FailureRule) -> None:
-        """Define failures by a rule from now on, in place of the environment's own info["failure"]."""
+        """Define failures by a rule, instead of the environment's own info["failure"]."""
         self._failure, self.reports_failures, self.counts_failures = checked_rule(rule), True, True
 
     def close(self) -> None:
@@ -217,17 +218,17 @@ def open_environment(env: Environment, phi: Phi | None = None, **kwargs: object)
 
 
 def estimate_bounds(env: FeatureEnvironment, steps: int = 2000, seed: int = 0, margin: float = 0.5) -> Floats:
-    """Estimate the bounds (d, 2) of the features from random steps; declared bounds are kept.
+    """Estimate the bounds (d, 2) of the features from random steps; declared bounds stay.
 
     The range of the observed features is widened on both sides. A short random walk may miss rare features, so declared
-    bounds are better.
+    bounds are more reliable.
 
     Args:
         env: the environment, which is reset.
         steps: number of steps. Default: 2,000.
         seed: seed of the episodes and actions. Default: 0.
-        margin: widening on each side, as a multiple of the observed range. The widening is at least 0.001, and at
-            least a thousandth of the largest absolute value. Default: 0.5.
+        margin: widening on each side, as a multiple of the observed range. The widening is at least 0.001, and also at
+            least 0.001 times the largest absolute value. Default: 0.5.
     """
     steps, margin = whole("steps", steps), number("margin", margin, 0.0)
     rng = np.random.default_rng(seed)
@@ -245,7 +246,7 @@ def estimate_bounds(env: FeatureEnvironment, steps: int = 2000, seed: int = 0, m
 
 
 def make(env_id: str, kwargs: Info) -> gymnasium.Env:
-    """Make an environment by its id; Gymnasium's checker is switched off, as it rejects vector rewards."""
+    """Make an environment by its id, without Gymnasium's checker, which rejects vector rewards."""
     if ":" not in env_id:
         is_registered(env_id)  # imports MO-Gymnasium if necessary
     try:
@@ -254,14 +255,14 @@ def make(env_id: str, kwargs: Info) -> gymnasium.Env:
         hint = "" if find_spec("mo_gymnasium") else "; for MO-Gymnasium's ids install rasf[mo]"
         known = "an id that Gymnasium or MO-Gymnasium knows, or MODULE:ID to import its module"
         raise ValueError(f"env must be {known}, got {env_id!r:.80}{hint}") from None
-    except Exception as error:  # any error of the environment's own code
+    except Exception as error:  # the environment's own code may raise any error
         reason = " ".join(str(error).split())
         if isinstance(error, LookupError) or not reason:
             reason = f"{type(error).__name__} {reason}".rstrip()
         raise ValueError(f"env {env_id!r} cannot be made: {reason}") from error
 
 
-# --- shared by single and vector environments
+# --- functions for single and vector environments
 
 
 def checked_rule(rule: FailureRule) -> FailureRule:
@@ -272,17 +273,17 @@ def checked_rule(rule: FailureRule) -> FailureRule:
 
 
 def judged(step: Step, rule: FailureRule | None) -> Step:
-    """Return the step with its failure decided by the rule, if there is one."""
+    """Return the step; if there is a rule, it decides whether the step is a failure."""
     return step if rule is None else step._replace(failure=answers.flag("the result of failure(step)", rule(step)))
 
 
 def seeds_from(seed: int, n: int) -> list[int]:
-    """Return n seeds derived from one; the first seeds do not depend on n."""
+    """Return n seeds derived from one seed; the first seeds do not depend on n."""
     return [int(word) for word in np.random.SeedSequence(seed).generate_state(n)]
 
 
 def layers_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[gymnasium.Env | gymnasium.vector.VectorEnv]:
-    """Yield the wrappers around an environment, outermost first, and then the environment itself."""
+    """Yield the wrappers around an environment, outermost first, and finally the environment itself."""
     while isinstance(env, _WRAPPERS):
         yield env
         env = env.env
@@ -292,7 +293,7 @@ def layers_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[gymna
 def time_limit_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> int | None:
     """Return the steps after which an episode is truncated, None if unknown.
 
-    The limit is the smallest of those in `gymnasium.wrappers.TimeLimit`, in the registration, and in the attributes
+    The result is the smallest limit found in `gymnasium.wrappers.TimeLimit`, in the registration, and in the attributes
     `max_episode_steps` and `max_steps` of the environment and its wrappers.
     """
     layers = list(layers_of(env))
@@ -306,9 +307,9 @@ def time_limit_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> int | None
 def owners_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[object]:
     """Yield the objects whose attributes may describe the reward (`declarations`), outermost first.
 
-    These are the wrappers down to the one that makes the reward: a `FeatureReward`, which is followed by its phi, or a
-    wrapper with its own `reward_space`. Without such a wrapper, the environment itself follows. A `SyncVectorEnv` is
-    followed by the owners of its first environment.
+    These objects are the wrappers down to the wrapper that makes the reward, which is a `FeatureReward` (followed by
+    its phi) or a wrapper with its own `reward_space`. Without such a wrapper, the last object is the environment
+    itself. A `SyncVectorEnv` is followed by the owners of its first environment.
     """
     for layer in layers_of(env):
         yield layer
@@ -323,7 +324,7 @@ def owners_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[objec
 def declared_bounds(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Floats | None:
     """Return the bounds (d, 2) of a vector reward, infinite where unknown; None if there is no `reward_space`.
 
-    A wrapper that changes the reward may have its own `reward_space`: the outermost one is used.
+    Wrappers that change the reward may have their own `reward_space`. The outermost `reward_space` is used.
     """
     reward_space = next((each.reward_space for each in layers_of(env) if hasattr(each, "reward_space")), None)
     low, high = getattr(reward_space, "low", None), getattr(reward_space, "high", None)
@@ -339,7 +340,7 @@ def _first_action(env: gymnasium.Env) -> Any:
 
 
 def _open_bounds(env: gymnasium.Env, phi: Phi | None) -> Floats:
-    """Return infinite bounds (d, 2) of the features; a step is taken to count the features."""
+    """Take a step to count the features, and return infinite bounds (d, 2)."""
     answers.checked_reset(env, 0)
     features = answers.numbers_of(answers.checked("step", env.step(_first_action(env)))[1])
     if features.ndim != 1 or features.size == 0:
@@ -350,7 +351,7 @@ def _open_bounds(env: gymnasium.Env, phi: Phi | None) -> Floats:
 def describe_environment(
     env: FeatureSource, spec: gymnasium.envs.registration.EnvSpec | None, phi: Phi | None
 ) -> EnvironmentDescription:
-    """Return the description of environments; `spec` is None if `gymnasium.make` did not make them."""
+    """Return the description of an environment; `spec` is None if `gymnasium.make` did not make the environment."""
     return EnvironmentDescription(
         **spec_fields(spec, phi),
         observations=env.encoder.describe(),

@@ -1,11 +1,11 @@
 """Observation spaces as JSON, and the arrays in an observation of such a space.
 
-    describe(space)       a Gymnasium space as a JSON object, with the entry "kind" and the sizes and bounds
-    leaves(description)   the arrays of an observation in order, each with its path. All fields are checked, because a
-                          description may come from an untrusted file. The memory used grows with the length of the
-                          description, not with the sizes in it
+    describe(space)       returns a Gymnasium space as a JSON object, with the entry "kind" and the sizes and bounds
+    leaves(description)   returns the arrays (leaves) of an observation in order, each with its path. All fields are
+                          checked, because a description may come from an untrusted file. The memory used grows with
+                          the length of the description, not with the sizes in the description
 
-The parts of a Dict are listed as [key, space] pairs, because their order matters and a JSON object has no fixed order.
+The parts of a Dict are listed as [key, space] pairs, because the order of parts matters and a JSON object is unordered.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from rasf.files import Header
 if TYPE_CHECKING:
     import gymnasium
 
-Path = tuple[str | tuple[int, int], ...]  # where an array is: the key in a Dict, (index, length) in a Tuple
-MAX_SIZE = 2**31  # largest number of entries of an observation
+# the place of an array in a space: for each level, the key in a Dict or (index, length) in a Tuple
+Path = tuple[str | tuple[int, int], ...]
+MAX_SIZE = 2**31  # largest number of entries in an observation
 MAX_CHOICES = 2**53  # larger whole numbers are not exact in float64, which tables use
-MAX_DEPTH = 16
+MAX_DEPTH = 16  # largest number of nested levels
 DTYPES = [np.dtype(code).name for code in "?bBhHiIlLqQefdg"]
 Bound = int | float | None
-Bounds = Bound | list[Bound]  # one for all entries of a Box, or one for each
+Bounds = Bound | list[Bound]  # one number for all entries of a Box, or a list with a number for each entry
 ACCEPTED = "Discrete, MultiDiscrete, MultiBinary, Box, Dict or Tuple"
 
 
 class Hot(NamedTuple):
-    """The entries (size,) of an array that networks get as one-hot vectors."""
+    """The encoding of an array with `size` entries as one-hot network inputs; the fields have shape (size,)."""
 
     choices: npt.NDArray[np.int64]  # number of values of each entry
     start: npt.NDArray[np.int64]  # lowest value of each entry
@@ -49,8 +50,8 @@ class Leaf(NamedTuple):
     size: int  # number of entries
     vector_size: int  # number of network inputs
     hot: Hot | None
-    ways: tuple[tuple[int, int], ...] | None  # pairs (n, k): k entries have n values each; None if uncountable
-    image: bool = False  # a Box of three or more dimensions, or of two dimensions of bytes
+    ways: tuple[tuple[int, int], ...] | None  # pairs (n, k): k entries with n possible values each; None if uncountable
+    image: bool = False  # whether this is a Box of three or more dimensions, or of two dimensions and dtype uint8
 
     @property
     def name(self) -> str:
@@ -63,7 +64,7 @@ def _name(path: Path) -> str:
 
 
 def leaves(description: object, path: Path = ()) -> list[Leaf]:
-    """Return the arrays of an observation; raise ValueError if the description of its space is wrong."""
+    """Return the arrays of an observation, given its space's description; raise ValueError for a wrong description."""
     if not isinstance(description, Mapping) or len(path) > MAX_DEPTH:
         wanted = f"an object of at most {MAX_DEPTH} levels"
         raise ValueError(f"a space's description must be {wanted}, got {description!r:.60}")
@@ -148,7 +149,7 @@ def _shape(description: Mapping[str, object]) -> tuple[int, ...]:
 
 
 def describe(space: gymnasium.Space) -> Header:
-    """Return a Gymnasium observation space as JSON; raise ValueError if a part is not supported, such as Text."""
+    """Return a Gymnasium observation space as JSON; raise ValueError for unsupported spaces, such as Text."""
     unsupported = next(_unsupported(space), None)
     if unsupported is None:
         return _described(space)
@@ -162,13 +163,13 @@ def describe(space: gymnasium.Space) -> Header:
 
 
 def _parts(space: gymnasium.Space) -> list[tuple[str | int, gymnasium.Space]]:
-    """Return the spaces of a Dict or a Tuple, each with its key; [] for other spaces."""
+    """Return the keys and spaces of the parts of a Dict or a Tuple, [] for other spaces."""
     parts = getattr(space, "spaces", ())
     return [*(parts.items() if isinstance(parts, Mapping) else enumerate(parts))]
 
 
 def _unsupported(space: gymnasium.Space, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Yield the path and the kind of each part that is not supported."""
+    """Yield the path and the class name of each part that is not supported."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict | spaces.Tuple):
@@ -204,7 +205,7 @@ def describe_box(low: np.ndarray, high: np.ndarray) -> Header:
 
 
 def _compact(ends: np.ndarray) -> Bounds:
-    """Return bounds as one number if all are equal, otherwise as a list; None stands for an infinite bound."""
+    """Return bounds as one number if all bounds are equal, otherwise as a list; None stands for an infinite bound."""
     flat = ends.reshape(-1)
     listed = (flat[:1] if (flat == flat[0]).all() else flat).tolist()
     plain = [None if isinstance(entry, float) and not math.isfinite(entry) else entry for entry in listed]

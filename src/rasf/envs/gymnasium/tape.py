@@ -2,16 +2,16 @@
 
 Gymnasium's environments are deterministic given the seed of `reset` and the actions. So a tape records the seed of the
 first reset and all actions. For a single environment, the tape also records the state of the environment's own
-generator (`np_random`) before each later reset. Then usually only the running episode has to be replayed:
+generator (`np_random`) before the last reset. Then it is usually enough to repeat the running episode:
 
-    1. set the generator, reset, repeat the actions of the running episode, and compare observation and generator with
-       those recorded
+    1. set the generator, reset, repeat the actions of the running episode, and compare the observation and the
+       generator with the recorded observation and generator
     2. if they differ, reset with the first seed, repeat all actions, and compare again
 
-Step 1 is tried on a copy first. If it fails there, step 2 starts from an environment that is still as it was made. This
-matters for wrappers with state that outlives episodes, such as the mean of all observations. For vector
-environments, and for environments that cannot be copied, all actions are repeated. If the result still differs, the
-environment is not deterministic given its seed, and ValueError is raised.
+Step 1 is tried on a copy first. If it fails on the copy, step 2 starts from the original environment, which is not yet
+stepped. This matters for wrappers whose state outlives episodes, such as the mean of all observations. For vector
+environments, and for environments that cannot be copied, all actions are repeated. If the result differs after step 2,
+the environment is not deterministic given its seed, and ValueError is raised.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Tape:
 
     def __init__(self, env: _Env) -> None:
         self._env = env
-        self._each = (env.num_envs,) if hasattr(env, "num_envs") else ()  # shape of the actions of a step
+        self._each = (env.num_envs,) if hasattr(env, "num_envs") else ()  # shape of the actions in a step
         self.obs: object = None
         self._seed = 0
         self._generator: Header | None = None  # its state before the last reset; None if that reset had a seed
@@ -53,7 +53,7 @@ class Tape:
         env.tape = self
 
     def begin(self, seed: int | None) -> None:
-        """Record a reset; called before the environment is reset."""
+        """Record a reset; must be called before the environment is reset."""
         if seed is not None:
             self._seed, self._generator = seed, None
             self._actions, self._resets = _empty(self._env), array("q")
@@ -78,7 +78,7 @@ class Tape:
         }
 
     def restore(self, state: Header) -> None:
-        """Bring the environment to a state that was recorded in another process."""
+        """Bring the environment to a state that a tape has recorded, perhaps in another process."""
         env, env.tape = self._env, None
         generator = state.get("generator")
         episode_suffices = generator is not None and self._replayed(_copy(env), state, generator)
@@ -105,12 +105,12 @@ class Tape:
                 self.obs, seed = env.reset(seed), None
                 for action in actions[begin:end]:
                     self.obs = env.step(action).obs
-        except ValueError:  # such as a step after an episode that ended earlier than recorded
+        except ValueError:  # for example, the episode ended earlier than in the record
             return False
         return np.array_equal(self._numbers(env), state["obs"]) and _generator(env) == state.get("generator_now")
 
     def _numbers(self, env: _Env) -> np.ndarray:
-        """Return the last observation as numbers; observations of a vector environment are network inputs already."""
+        """Return the last observation as numbers; vector environments already give network inputs."""
         return env.encoder.key(self.obs) if _is_single(env) else np.asarray(self.obs)
 
 
@@ -124,7 +124,7 @@ def _empty(env: _Env) -> array[Any]:
 
 
 def _copy(env: _Env) -> _Env | None:
-    """Return a copy, None if the environment cannot be copied."""
+    """Return a copy of the environment, or None if it cannot be copied."""
     try:
         return copy.deepcopy(env)
     except Exception:  # a simulator may raise errors of any type
@@ -136,6 +136,6 @@ def _is_single(env: _Env) -> TypeGuard[FeatureEnvironment]:
 
 
 def _generator(env: _Env) -> Header | None:
-    """Return the state of a single environment's generator if it is a PCG64, which Gymnasium uses; otherwise None."""
+    """Return the state of a single environment's generator if this is a PCG64, Gymnasium's generator, else None."""
     found = getattr(env.env.unwrapped.np_random, "bit_generator", None) if _is_single(env) else None
     return dict(found.state) if isinstance(found, np.random.PCG64) else None

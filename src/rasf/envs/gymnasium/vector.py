@@ -1,18 +1,18 @@
 """Several environments that are stepped together, to train networks or to run episodes in parallel.
 
-A step of n environments has observations (n, m), flattened to m numbers each, and features (n, d), both float32.
-`open_vector` takes an id or a factory and steps n copies in this process (`SyncEnvs`), or it takes a vector environment
-of Gymnasium (`VectorEnvAdapter`). When an episode ends, its environment is reset in one of four ways. A vector
-environment declares its way in metadata["autoreset_mode"]. A step that only resets is not *valid*.
+A step of n environments has observations (n, m), with m numbers for each environment, and d features (n, d), both
+float32. `open_vector` takes an id or a factory and steps n copies in this process (`SyncEnvs`), or it takes a vector
+environment of Gymnasium (`VectorEnvAdapter`). When an episode ends, its environment is reset in one of four ways. A
+vector environment declares its way in metadata["autoreset_mode"]. A step that only resets is not *valid*.
 
     SyncEnvs     resets in the last step of an episode; every step is valid
-    SAME_STEP    the same; info["final_obs"] and info["final_info"] are about the last step, the other entries of `info`
-                 about the new episode
-    NEXT_STEP    the step after an episode only resets: its action is ignored, and it is not valid
+    SAME_STEP    resets in the last step of an episode; every step is valid. info["final_obs"] and info["final_info"]
+                 are about the last step, the other entries of `info` about the new episode
+    NEXT_STEP    resets in the step after an episode, which ignores its action and is not valid
     DISABLED     the adapter resets after the last step of an episode, with options={"reset_mask": ...}
 
-In all cases `next_obs` is the observation after the step, also at the end of an episode, and `obs` is the observation
-for the next action.
+In all four ways, `next_obs` is the observation after the step, also at the end of an episode, and `obs` is the
+observation for the next action.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _MOST_ENVS = 10_000  # largest number of copies of an environment in this proces
 
 
 class VectorStep(NamedTuple):
-    """The result of a step of n environments: next_obs and obs (n, m), phi (n, d), and masks (n,)."""
+    """The result of a step of n environments: next_obs and obs (n, m), phi (n, d), and four masks (n,)."""
 
     next_obs: Floats32
     phi: Floats32
@@ -70,11 +70,11 @@ class VectorStep(NamedTuple):
 
 
 class _Vector(FeatureSource):
-    """n environments, for learning (`reset`, `step`) or for episodes in parallel (`reset_each`, `step_each`).
+    """The base of n environments, for learning (`reset`, `step`) or for parallel episodes (`reset_each`, `step_each`).
 
     With `step_each`, only the first episode of each environment after a reset is used, so that short episodes are not
-    counted more often than long ones. `SyncEnvs` does not step an environment whose episode has ended. A vector
-    environment steps it, and these steps are dropped.
+    counted more often than long episodes. `SyncEnvs` does not step an environment whose episode has ended. A vector
+    environment also steps these environments, and their steps are ignored.
     """
 
     num_envs: int
@@ -90,7 +90,7 @@ class _Vector(FeatureSource):
 
 
 class SyncEnvs(_Vector):
-    """Single environments that are stepped one after the other, and reset when an episode ends."""
+    """Single environments that are stepped one after another, and reset when an episode ends."""
 
     def __init__(self, environments: Sequence[FeatureEnvironment]) -> None:
         self.environments = environments
@@ -98,7 +98,7 @@ class SyncEnvs(_Vector):
         self.num_envs, self.encoder, self.actions = len(environments), first.encoder, first.actions
         self.declared_bounds, self.owners = first.declared_bounds, first.owners
         self._valid = np.ones(self.num_envs, np.bool_)
-        self._valid.flags.writeable = False  # shared by all steps
+        self._valid.flags.writeable = False  # all steps return this array
 
     @property
     def time_limit(self) -> int | None:
@@ -109,7 +109,7 @@ class SyncEnvs(_Vector):
         return any(environment.reports_failures for environment in self.environments)
 
     def reset(self, seed: int | None = None) -> Floats32:
-        """Begin n episodes, with seeds derived from `seed`, and return the first observations (n, m)."""
+        """Begin n episodes with seeds derived from `seed`, and return the first observations (n, m)."""
         seeds = [None] * self.num_envs if seed is None else seeds_from(seed, self.num_envs)
         pairs = zip(self.environments, seeds, strict=True)
         return np.stack([self.encoder.vector(environment.reset(seed)) for environment, seed in pairs])
@@ -133,7 +133,7 @@ class SyncEnvs(_Vector):
         return VectorStep(next_obs, phi, terminated, truncated, failure, self._valid, obs)
 
     def reset_each(self, seeds: Sequence[int]) -> list[object]:
-        """Begin an episode for each of at most n seeds, and return their first observations."""
+        """Begin an episode for each of at most n seeds, and return the first observations of the episodes."""
         return [environment.reset(seed) for environment, seed in zip(self.environments, seeds, strict=False)]
 
     def step_each(self, actions: Mapping[int, Any]) -> dict[int, Step]:
@@ -149,7 +149,7 @@ class SyncEnvs(_Vector):
 
 
 class VectorEnvAdapter(_Vector):
-    """A user's `gymnasium.vector.VectorEnv`, with any of Gymnasium's modes of reset."""
+    """A vector environment of the user, a `gymnasium.vector.VectorEnv` with any of Gymnasium's modes of reset."""
 
     def __init__(self, env: gymnasium.vector.VectorEnv, phi: Phi | None) -> None:
         mode = env.metadata.get("autoreset_mode")
@@ -159,8 +159,8 @@ class VectorEnvAdapter(_Vector):
                 f"a vector environment must declare in metadata['autoreset_mode'] how it resets, got {self._mode!r}"
             )
         if phi is None and self._mode == NEXT_STEP and isinstance(env.unwrapped, gymnasium.vector.AsyncVectorEnv):
-            # AsyncVectorEnv stacks the rewards of all environments. Where a step only resets, the reward is the
-            # number 0, which cannot be stacked with vectors
+            # AsyncVectorEnv stacks the rewards of all environments. The reward of a step that only resets is the
+            # number 0, which cannot be stacked with vectors.
             raise ValueError(
                 "an asynchronous vector environment supports rewards that are vectors only if it resets in the last "
                 "step of an episode: make it with autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP"
@@ -190,7 +190,7 @@ class VectorEnvAdapter(_Vector):
         return obs
 
     def step(self, actions: npt.ArrayLike) -> VectorStep:
-        """Take a step, given actions (n,); where the step is not valid, features are 0 and flags False."""
+        """Take a step, given actions (n,); if an environment's step is not valid, features are 0 and flags False."""
         step, _ = self._step(actions, as_vectors=True)
         if self.tape is not None:
             self.tape.add(np.asarray(actions).tolist())
@@ -198,9 +198,9 @@ class VectorEnvAdapter(_Vector):
         return step._replace(phi=step.phi.astype(np.float32))
 
     def reset_each(self, seeds: Sequence[int]) -> list[object]:
-        """Begin an episode for each of at most n seeds, and return their first observations.
+        """Begin an episode for each of at most n seeds, and return the first observations of the episodes.
 
-        A vector environment of a class outside Gymnasium gets only the first seed.
+        If the class of the vector environment is not from Gymnasium, only the first seed is used.
         """
         own = isinstance(self.env.unwrapped, gymnasium.vector.SyncVectorEnv | gymnasium.vector.AsyncVectorEnv)
         listed = [*seeds, *[seeds[-1]] * (self.num_envs - len(seeds))]
@@ -215,7 +215,7 @@ class VectorEnvAdapter(_Vector):
         return {i: judged(Step(*each), self._rule) for i, each in enumerate(steps) if i in actions}
 
     def judge_each(self, rule: FailureRule) -> None:
-        """Define the failures of `step_each` by a rule, in place of info["failure"]."""
+        """Define the failures of `step_each` by a rule instead of info["failure"]."""
         self._rule, self.reports_failures = checked_rule(rule), True
 
     def _reset(self, seed: int | list[int] | None) -> object:
@@ -276,7 +276,7 @@ class VectorEnvAdapter(_Vector):
         return raw, reward, *ends, info
 
     def _flags(self, name: str, given: npt.ArrayLike) -> Bools:
-        """Return flags (n,), checked."""
+        """Check flags of the environments and return them as booleans (n,)."""
         found = np.array(given)
         if found.shape != (self.num_envs,):
             raise ValueError(f"the environment's {name} must be {self.num_envs} flags, got shape {found.shape}")
@@ -314,7 +314,7 @@ class VectorEnvAdapter(_Vector):
             yield answers.numbers_of(features)
 
     def _failures(self, info: Info, ended: Bools) -> Bools:
-        """Return the failures (n,) of a step; under SAME_STEP, `final_info` has those of ended episodes."""
+        """Return the failures (n,) of a step; under SAME_STEP, the failures of ended episodes are in `final_info`."""
         failure = self._failures_in(info)
         if self._mode == SAME_STEP and ended.any():
             failure = np.where(ended, self._failures_in(info.get("final_info", {})), failure)
@@ -330,7 +330,7 @@ class VectorEnvAdapter(_Vector):
         return self._flags("info['failure']", failure)
 
     def _info_of(self, info: Info, i: int, ended: bool) -> Info:
-        """Return the info of environment i for a step; under SAME_STEP, it is in `final_info` if the episode ended."""
+        """Return the info of environment i for a step; after an episode's end under SAME_STEP, that is `final_info`."""
         info_i = _row(info, i)
         return info_i.get("final_info", {}) if self._mode == SAME_STEP and ended else info_i
 
@@ -342,7 +342,7 @@ class VectorEnvAdapter(_Vector):
         return final
 
     def _observed(self, raw: object, as_vectors: bool) -> Any:
-        """Return the n observations of a batch, checked: network inputs (n, m), or a list."""
+        """Check the n observations of a batch and return them as network inputs (n, m) or as a list."""
         if as_vectors:
             found: Any = answers.allowed(self.encoder.batch_vectors, raw)
         else:
@@ -374,7 +374,7 @@ class VectorEnvAdapter(_Vector):
 
 
 def _row(info: Info, i: int) -> Info:
-    """Return the info of environment i; the mask `_key` marks the environments with an entry `key`."""
+    """Return the info of environment i; the mask `_key` marks the environments that have an entry `key`."""
     found: Info = {}
     for key, value in info.items():
         if not (key.startswith("_") and key[1:] in info) and (f"_{key}" not in info or info[f"_{key}"][i]):
@@ -392,8 +392,8 @@ def open_vector(
 
     Args:
         env: an id, a function that makes an environment, an environment, or a `VectorEnv`.
-        num_envs: number of environments. Default: 1, or that of the `VectorEnv`. If `env` is a single environment, the
-            number must be 1.
+        num_envs: number of environments. Default: the number in a `VectorEnv`, otherwise 1. If `env` is a single
+            environment, the number must be 1.
         phi: function that computes the features of a step, as for `FeatureReward`. Default: None; the features are
             then the environment's own vector reward.
         **kwargs: arguments of `gymnasium.make`, only for an id.
@@ -407,12 +407,12 @@ def open_vector(
     if kwargs:
         raise ValueError(f"{', '.join(kwargs)} can only be given with an environment's id")
     if num_envs not in (None, env.num_envs):
-        raise ValueError(f"num_envs must be that of the vector environment, {env.num_envs}, got {num_envs}")
+        raise ValueError(f"num_envs must equal the vector environment's num_envs, {env.num_envs}, got {num_envs}")
     return VectorEnvAdapter(env, phi)
 
 
 def sync_envs(first: FeatureEnvironment, n: int, env: Environment, phi: Phi | None, kwargs: Info) -> SyncEnvs:
-    """Return the environment `first` and n - 1 more, opened in the same way from an id or a factory."""
+    """Return n environments: `first`, and n - 1 environments opened in the same way from an id or a factory."""
     if n > _MOST_ENVS:
         raise ValueError(f"num_envs must be at most {_MOST_ENVS}, got {n}")
     if n > 1 and isinstance(env, gymnasium.Env):

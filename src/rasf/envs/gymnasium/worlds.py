@@ -1,4 +1,4 @@
-"""A world in jax (`rasf.World`) as a Gymnasium environment."""
+"""`WorldEnv`: a world in jax (`rasf.World`) as a Gymnasium environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rasf.world import Noise, State, World, action_size
 
 
 def world_environment(world: World) -> gymnasium.Env:
-    """Return a world's registered environment if there is one, otherwise an environment that steps the world in jax."""
+    """Return the world's registered environment, or without one an environment that steps the world in jax."""
     env_id, kwargs = getattr(world, "registered", (None, {}))
     return WorldEnv(world) if env_id is None else gymnasium.make(env_id, **kwargs)
 
@@ -45,7 +45,7 @@ class WorldEnv(gymnasium.Env[Floats32, Any]):
 
     @property
     def compiled_world(self) -> World:
-        """The world itself, which the fused driver compiles together with the training loop."""
+        """The world, which the fused driver compiles together with the training loop."""
         return self._world
 
     def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[Floats32, Header]:

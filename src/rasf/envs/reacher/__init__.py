@@ -1,4 +1,4 @@
-"""The paper's reacher: the arm in closed form and in MuJoCo, the world in pure JAX, and its Gymnasium environment."""
+"""The paper's reacher: the arm in closed form and in MuJoCo, the world in JAX, and the Gymnasium environment."""
 
 from rasf.envs.reacher.arm import physics as physics
 from rasf.envs.reacher.arm import tip_position as tip_position

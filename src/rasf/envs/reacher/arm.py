@@ -1,17 +1,18 @@
 """The arm of the paper's reacher, in closed form: two links in a plane, driven by two torques.
 
-State (.., 4) = q1, q2, w1, w2: the angles of shoulder and elbow, and their angular velocities. One step of length DT is
-semi-implicit Euler on M(q) dw/dt = torques + Coriolis terms - drag, with
+A state (.., 4) consists of q1, q2, w1, w2: the angles and the angular velocities of shoulder and elbow, in rad and
+rad/s. A step of DT seconds is semi-implicit Euler on M(q) dw/dt = torques + Coriolis terms - drag, with
 
     a1 = I + m lc^2 + (m + mf) L1^2     a2 = I + m lc^2 + mf Lt^2 + If     a3 = L1 (m lc + mf Lt)
     M11 = a1 + a2 + 2 a3 cos q2         M12 = a2 + a3 cos q2               M22 = a2
 
-where a link has the mass m, the inertia I and its centre at the distance lc from its joint, the tip has the mass mf and
-the inertia If, L1 is the length of the upper link, and Lt the distance from elbow to tip.
+Here m and I are the mass and inertia of a link, lc is the distance from a link's joint to its centre, mf and If are the
+mass and inertia of the tip, L1 is the length of the upper link, and Lt is the distance from elbow to tip.
 
-Every link and the tip have drag in proportion to v (1 + |v|), for translation and rotation. The elbow stops at +-3 rad,
-and speeds are clipped at +-100 rad/s: without these two limits, random torques make the integration diverge.
-`tests/rasf/envs` compares the step with recorded pybullet trajectories and with MuJoCo. Arrays may be numpy or jax.
+The drag of every link and of the tip is proportional to v (1 + |v|), for translation and rotation at speed v. The elbow
+stops at +-3 rad, and speeds are clipped at +-100 rad/s. Without these two limits, random torques make the integration
+diverge. `tests/rasf/envs` compares the step with recorded PyBullet trajectories and with MuJoCo. Arrays may be numpy or
+jax. Units are metres, kilograms and seconds.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ def _single(number: float) -> float:
     return float(np.float32(number))
 
 
-# PyBullet has these numbers in single precision. With the same rounding, also in the masses, a step agrees with the
-# recorded trajectories to 2e-13; without it to 3e-6.
+# PyBullet stores these numbers in single precision. With the same rounding, a step agrees with the recorded
+# trajectories to 2e-13, without the rounding only to 3e-6. The mass of a link is computed from the rounded numbers.
 LINK = _single(0.1)  # length of the upper link
 TIP = _single(0.11)  # distance from elbow to tip
 CENTRE = _single(0.05)  # distance from a link's joint to its centre
@@ -39,7 +40,7 @@ _LINK_RADIUS = _single(0.01)
 DT = 0.0165
 TORQUE = 0.05  # in N m, for an action of 1
 _DENSITY, _TIP_RADIUS, _MARGIN = 1000.0, 0.01, 0.04
-# a link is a capsule; its inertia is that of the box around the capsule and its collision margin, as in PyBullet
+# a link is a capsule with the inertia of the box around capsule and collision margin, as in PyBullet
 LINK_MASS = _DENSITY * math.pi * _LINK_RADIUS**2 * (LINK + 4 / 3 * _LINK_RADIUS)
 LINK_INERTIA = LINK_MASS / 3 * ((_LINK_RADIUS + _MARGIN) ** 2 + (_LINK_RADIUS + LINK / 2 + _MARGIN) ** 2)
 # the tip is a ball
@@ -47,8 +48,8 @@ TIP_MASS = _DENSITY * 4 / 3 * math.pi * _TIP_RADIUS**3
 TIP_INERTIA = 2 / 5 * TIP_MASS * _TIP_RADIUS**2
 ELBOW_LIMIT = 3.0
 MAX_SPEED = 100.0
-_TINY = 1e-30  # smaller than rounding errors; makes the square root differentiable at speed 0
-# up to _SOFT_DEPTH rad beyond its limit, the elbow is pushed back; deeper, it is only stopped
+_TINY = 1e-30  # makes the square root differentiable at speed 0, and is smaller than rounding errors
+# up to _SOFT_DEPTH rad beyond its limit, the elbow is pushed back; further beyond, the elbow is only stopped
 _SOFT_DEPTH, _SOFT_GAIN = 0.04, 0.2
 
 _A1 = LINK_INERTIA + LINK_MASS * CENTRE**2 + (LINK_MASS + TIP_MASS) * LINK**2
@@ -65,13 +66,13 @@ class Inertia(NamedTuple):
 
 
 def inertia(q2: Array) -> Inertia:
-    """Return the mass matrix at the elbow's angle q2."""
+    """Return the mass matrix at the elbow angle q2."""
     cos = array_namespace(q2).cos(q2)
     return Inertia(_A1 + _A2 + 2 * _A3 * cos, _A2 + _A3 * cos, _A2)
 
 
 def drag(state: Array) -> tuple[Array, Array]:
-    """Return the torques (d1, d2) of the drag, before the factor DAMPING."""
+    """Return the torques (d1, d2) of the drag on shoulder and elbow, without the factor DAMPING."""
     xp = array_namespace(state)
     q2, w1, w2 = state[..., 1], state[..., 2], state[..., 3]
     sin, cos, w = xp.sin(q2), xp.cos(q2), w1 + w2
@@ -89,10 +90,10 @@ def drag(state: Array) -> tuple[Array, Array]:
 
 
 def speeds_allowed(q2: Array, w1: Array, w2: Array) -> tuple[Array, Array]:
-    """Return the speeds of shoulder and elbow that the elbow's limit and the largest speed allow.
+    """Return the speeds of shoulder and elbow, corrected for the elbow's limit and the largest speed.
 
     Args:
-        q2: angle of the elbow at the start of the step, which decides whether the limit applies.
+        q2: angle of the elbow at the start of the step; the limit applies if |q2| is at least ELBOW_LIMIT.
         w1: speed of the shoulder.
         w2: speed of the elbow.
     """
@@ -101,7 +102,7 @@ def speeds_allowed(q2: Array, w1: Array, w2: Array) -> tuple[Array, Array]:
     outward = xp.where(depth <= _SOFT_DEPTH, -_SOFT_GAIN * depth / DT, 0.0)
     stopped = (depth >= 0) & (side * w2 > outward)
     elbow = xp.where(stopped, side * outward, w2)
-    shoulder = w1 - m.m12 / m.m11 * (elbow - w2)  # the push acts on the elbow only
+    shoulder = w1 - m.m12 / m.m11 * (elbow - w2)  # the push acts only on the elbow
     return xp.clip(shoulder, -MAX_SPEED, MAX_SPEED), xp.clip(elbow, -MAX_SPEED, MAX_SPEED)
 
 

@@ -1,7 +1,7 @@
 """`rasf/Reacher-v0`: the reacher for Gymnasium, in MO-Gymnasium's convention (the reward is the vector phi).
 
-Arguments and dynamics are those of `Reacher`, but in numpy and double precision. The arm is simulated in closed form or
-by MuJoCo. Episodes never terminate. The environment itself truncates episodes, so it is registered without
+Arguments and dynamics are those of `Reacher`, but computed in numpy and double precision. The arm is simulated in
+closed form or by MuJoCo. Episodes never terminate. The environment truncates episodes, so it is registered without
 `max_episode_steps`.
 """
 
@@ -21,7 +21,7 @@ from rasf.envs.reacher.world import START_ANGLES, TORQUES, TRAINING_TARGETS, Noi
 from rasf.files import Header
 
 ENGINES = ("closed_form", "mujoco")
-_PIXELS, _MARGIN = 480, 0.02  # size of the image, and metres of margin around the scene
+_PIXELS, _MARGIN = 480, 0.02  # size of the image in pixels, and margin around the scene in metres
 _PAPER, _REACH, _REACH_EDGE = (255, 255, 255), (240, 243, 247), (205, 211, 219)
 _RISK, _RISK_EDGE, _TARGET = (213, 94, 0), (190, 80, 0), (0, 100, 165)
 _ARM, _JOINT, _TIP = (70, 74, 82), (176, 182, 190), (0, 0, 0)
@@ -34,7 +34,7 @@ class ReacherEnv(gym.Env[Floats32, Any]):
     is the vector of both torques, in [-1, 1].
 
     Args:
-        engine: simulation of the arm, "closed_form" or "mujoco". Default: "closed_form".
+        engine: how the arm is simulated, "closed_form" or "mujoco". Default: "closed_form".
         render_mode: None or "rgb_array". Default: None.
         **world: keyword arguments of `Reacher`.
     """
@@ -65,11 +65,11 @@ class ReacherEnv(gym.Env[Floats32, Any]):
 
     @property
     def compiled_world(self) -> Reacher | None:
-        """The same world in jax; None if MuJoCo simulates the arm."""
+        """The world in jax, or None if MuJoCo simulates the arm."""
         return self.world if self.engine == "closed_form" else None
 
     def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[Floats32, Header]:
-        """Begin an episode at random angles, at rest; `options` are not used."""
+        """Begin an episode at random angles with zero velocities; `options` are not used."""
         super().reset(seed=seed)
         angles = self.np_random.uniform(*START_ANGLES.T)
         self._state, self._steps, self._running = np.concatenate([angles, np.zeros(2)]), 0, True
@@ -91,7 +91,7 @@ class ReacherEnv(gym.Env[Floats32, Any]):
         return self._observation(), phi.astype(np.float32), False, truncated, self._info(tip, failure=bool(phi[-1]))
 
     def render(self) -> npt.NDArray[np.uint8] | None:
-        """Return an image of arm, training targets (discs), test targets (rings) and risky circles (shaded)."""
+        """Return an image of the arm, training targets (discs), test targets (rings) and risky circles (shaded)."""
         if self.render_mode is None:
             return None
         if self._picture is None:
@@ -107,7 +107,7 @@ class ReacherEnv(gym.Env[Floats32, Any]):
 
 
 class _Picture:
-    """An image of the world, on which the arm is drawn; sizes of marks are in pixels."""
+    """An image of the world on which the arm is drawn; sizes of drawn marks are in pixels."""
 
     def __init__(self, world: Reacher) -> None:
         positions, risky = world.target_positions(), list(world.risky)
@@ -121,7 +121,7 @@ class _Picture:
         _paint(self._colours, outside, _REACH)
         _paint(self._colours, np.abs(outside) - 0.5, _REACH_EDGE)
         if risky:
-            # the circles are shaded as one region, because overlaps do not double the risk
+            # the circles are shaded as one region, because the risk is not larger where circles overlap
             outside = np.min([self._away(positions[i]) for i in risky], axis=0) - self._scale * world.radius
             _paint(self._colours, outside, _RISK, 0.22)
             _paint(self._colours, np.abs(outside) - 1, _RISK_EDGE, 0.8)
@@ -132,7 +132,7 @@ class _Picture:
                 _paint(self._colours, away - 4, _PAPER)
 
     def with_arm(self, state: Floats) -> npt.NDArray[np.uint8]:
-        """Return the image (pixels, pixels, 3) with the arm in this state."""
+        """Return the image (pixels, pixels, 3) with the arm in a state (4,)."""
         shoulder, tip = np.zeros(2), tip_position(state)
         elbow = LINK * np.array([np.cos(state[0]), np.sin(state[0])])
         colours = self._colours.copy()
@@ -144,7 +144,7 @@ class _Picture:
         return colours.round().astype(np.uint8)
 
     def _away(self, start: npt.ArrayLike, end: npt.ArrayLike | None = None) -> Floats:
-        """Return the distance of every pixel from a point of the world, or from a segment between two points."""
+        """Return each pixel's distance, in pixels, from the point `start`, or from the segment `start` to `end`."""
         x, y = self._scale * np.asarray(start, float)
         right, up = self._line[None, :] - x, -self._line[:, None] - y
         if end is not None:
@@ -160,7 +160,7 @@ def _outlined(colours: Floats, away: Floats, radius: float, colour: tuple[int, i
 
 
 def _paint(colours: Floats, outside: Floats, colour: tuple[int, int, int], opacity: float = 1.0) -> None:
-    # a pixel on an edge is coloured in proportion to its covered part, for smooth edges
+    # for smooth edges, a pixel on an edge is coloured in proportion to its covered part
     touched = outside < 0.5
     share = opacity * np.minimum(0.5 - outside[touched], 1)[:, None]
     colours[touched] += share * (np.array(colour) - colours[touched])

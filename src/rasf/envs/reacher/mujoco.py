@@ -1,7 +1,7 @@
 """The arm of `rasf.envs.reacher.arm` in MuJoCo, with the same constants and MuJoCo's equations of motion.
 
-The MuJoCo model has no contacts, limits, damping or armature. Drag is an applied force. A second applied force keeps
-the elbow's limit and the largest speed: it corrects the speeds that MuJoCo would reach without it.
+The MuJoCo model has no contacts, limits, damping or armature. Drag is an applied force. A second applied force enforces
+the elbow's limit and the largest speed, by correcting the speeds that MuJoCo would otherwise reach.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MODEL = f"""
 
 
 class MujocoArm:
-    """A simulated arm; each step begins by setting the arm to the given state."""
+    """An arm simulated by MuJoCo; every step begins by setting the arm to the given state."""
 
     def __init__(self) -> None:
         self._model = mujoco.MjModel.from_xml_string(MODEL)

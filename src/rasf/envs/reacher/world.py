@@ -6,9 +6,9 @@ in R^13 depend on the tip after the step: 1 - 4 |tip - target_g| for each of 12 
 In every task, if the tip is in a risky circle after a step, the step is a failure with probability
 `failure_probability`. A failure does not end the episode. The task of target g is w = e_g - 3 e_13 (unit vectors e).
 
-A state is that of the arm: (q1, q2, w1, w2), the angles and angular velocities of shoulder and elbow. `Reacher` has the
-parameters. Random keys are arguments. `step` draws its noise from a key. `noise` and `advance` are the two parts of
-a step, for loops that draw all noise in advance.
+A state (q1, q2, w1, w2) has the angles and angular velocities of shoulder and elbow. `Reacher` contains the parameters.
+Random keys are arguments. `step` draws its noise from a key. `noise` and `advance` are the two parts of a step, for
+loops that draw all noise in advance.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ TEST_TARGETS = (*_FAR, (0.1, 0.1), (0.1, -0.1), (-0.1, 0.1), (-0.1, -0.1))
 RISKY_TARGETS = (0, 1, 4, 5, 9, 10)
 OBSERVATIONS = ("raw", "wrapped", "sincos")
 TORQUES = np.array([(first, second) for first in (-1.0, 0.0, 1.0) for second in (-1.0, 0.0, 1.0)])
-START_ANGLES = np.array([(-np.pi, np.pi), (-np.pi / 2, np.pi / 2)])  # of the shoulder and the elbow
+START_ANGLES = np.array([(-np.pi, np.pi), (-np.pi / 2, np.pi / 2)])  # ranges for shoulder and elbow, in rad
 _ELBOW_SCALE, _SPEED_SCALE = 3.0, 0.1
 
 
 class Noise(NamedTuple):
-    """The randomness of one step: noise of the torques (2,), and a uniform number that decides about a failure."""
+    """The random numbers of a step: noise of the torques (2,), and a uniform number that decides about a failure."""
 
     torque: Array
     failure: Array
@@ -49,9 +49,9 @@ class Reacher:
 
     Attributes:
         targets: Positions (x, y) of the targets, in metres. Default: the paper's 4 training and 8 test targets.
-        risky: Indices of the targets at the centres of risky circles. Default: the paper's.
+        risky: Indices of the targets at the centres of risky circles. Default: the paper's six targets.
         radius: Radius of the risky circles, in metres. Default: 0.06.
-        failure_probability: Probability of a failure in each step after which the tip is in a risky circle.
+        failure_probability: Probability that a step is a failure if the tip is in a risky circle after the step.
             Default: 0.035.
         failure_cost: Cost of a failure, used by `tasks`. Default: 3.
         action_noise: Standard deviation of the noise of each torque. Default: 0.03.
@@ -86,7 +86,7 @@ class Reacher:
         n = len(positions)
         if not (isinstance(risky, Sequence) and all(checks.is_whole(index) and 0 <= index < n for index in risky)):
             raise ValueError(f"risky must hold indices of the {n} targets, got {risky!r}")
-        # lists and arrays become tuples, so that the world is hashable
+        # tuples make the world hashable
         object.__setattr__(self, "targets", tuple((float(x), float(y)) for x, y in positions))
         object.__setattr__(self, "risky", tuple(map(int, risky)))
         checks.number("failure_probability", self.failure_probability, 0.0, 1.0)
@@ -119,14 +119,14 @@ class Reacher:
 
     @property
     def feature_bounds(self) -> Floats:
-        """Bounds (d, 2) of the features: [-1, 1] as in the paper, but wider for far targets, and [0, 1] for failure."""
+        """Bounds (d, 2) of the features: [-1, 1] (wider for far targets) for targets, and [0, 1] for failure."""
         lowest = 1 - 4 * (np.hypot(*self.target_positions().T) + LINK + TIP)
         return np.array([*((min(-1.0, low), 1.0) for low in lowest), (0.0, 1.0)])
 
     @property
     def observation_bounds(self) -> Floats:
         """Bounds (n, 2) of the entries of an observation within an episode."""
-        # turn: the largest change of an angle in a step; the elbow may exceed its limit by this amount
+        # `turn` is the largest change of an angle in a step; the elbow may exceed its limit by this angle
         turn, speed = DT * MAX_SPEED, _SPEED_SCALE * MAX_SPEED
         shoulder = np.pi if self.observation == "wrapped" else np.pi + self.episode_length * turn
         high = [shoulder, speed, (ELBOW_LIMIT + turn) / _ELBOW_SCALE, speed]
@@ -158,7 +158,7 @@ class Reacher:
 
     @property
     def registered(self) -> tuple[str | None, Header]:
-        """The id and keyword arguments of the same environment in Gymnasium's registry; (None, {}) for a subclass."""
+        """The id and keyword arguments with which `gymnasium.make` makes this world; (None, {}) for a subclass."""
         if type(self) is not Reacher:
             return None, {}
         return "rasf/Reacher-v0", {
@@ -167,12 +167,12 @@ class Reacher:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The names of the features: one for each target, and "failure"."""
+        """The names of the features: "target 1", "target 2" and so on, and "failure"."""
         return (*(f"target {i + 1}" for i in range(len(self.targets))), "failure")
 
     @property
     def events(self) -> tuple[int, ...]:
-        """The indices of rare features that are never negative: here only the failure."""
+        """The indices of rare features that are never negative: only the index of failure."""
         return (self.n_features - 1,)
 
     def target_positions(self, targets: tuple[int, ...] | None = None) -> Floats:
@@ -185,7 +185,7 @@ class Reacher:
         return positions if targets is None else positions[list(targets)]
 
     def reset(self, key: Array) -> Array:
-        """Return a random start state (4,), at rest.
+        """Return a start state (4,) with random angles and zero velocities.
 
         Args:
             key: random key.
@@ -195,7 +195,7 @@ class Reacher:
         return jnp.concatenate([angles, jnp.zeros(2)])
 
     def noise(self, key: Array) -> Noise:
-        """Draw the randomness of one step.
+        """Draw the random numbers of a step.
 
         Args:
             key: random key.
@@ -223,19 +223,19 @@ class Reacher:
         return next_state, self.features(self.tip(state, next_state), noise.failure)
 
     def tip(self, state: Array, next_state: Array) -> Array:
-        """Return the position (.., 2) of the tip for the features of a step: its position in the next state.
+        """Return the position (.., 2) of the tip that the features of a step depend on: the tip in the next state.
 
         Args:
-            state: states (.., 4) before the step; not used here, but subclasses may use them.
+            state: states (.., 4) before the step. Only subclasses use them.
             next_state: states (.., 4) after the step.
         """
         return tip_position(next_state)
 
     def terminated(self, state: Array) -> Array:
-        """Return False: episodes end only by their length.
+        """Return False, because episodes end only at `episode_length`.
 
         Args:
-            state: state (4,) of the arm; not used.
+            state: state (4,) of the arm, which is not used.
         """
         return array_namespace(state).zeros((), bool)
 
@@ -254,7 +254,7 @@ class Reacher:
 
         Args:
             tip: positions (.., 2) of the tip.
-            chance: uniform numbers (..) in [0, 1) that decide whether a step in a risky circle is a failure.
+            chance: uniform numbers (..) in [0, 1) that decide whether a step to a risky circle is a failure.
         """
         xp = array_namespace(tip)
         distances = self.distances(tip)
@@ -272,7 +272,7 @@ class Reacher:
         return xp.sqrt(xp.sum(away**2, axis=-1))
 
     def in_circle(self, tip: Array) -> Array:
-        """Return whether the tip is in a risky circle, (..).
+        """Return whether the tip is in a risky circle, as booleans (..).
 
         Args:
             tip: positions (.., 2) of the tip.

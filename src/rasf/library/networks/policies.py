@@ -1,32 +1,36 @@
-"""Frozen networks: the distributions of K policies' feature returns, as trained by the deep agents.
+"""Policies of a library that are frozen networks, as trained by the deep agents: scores, actions and storage.
 
-Work that depends only on the weights w is done once and cached for later observations:
+Computations that depend only on the weights w are done once and cached for later observations:
 
-    psi, Sigma    psi . w and w' Sigma w are linear in the last layer, so w is folded into this layer: one output per
-                  action remains, instead of d or d (d + 1) / 2
-    histograms    only the heads of active features are computed (features with a nonzero weight), N probabilities each
+    psi, Sigma    psi . w and w' Sigma w are linear in the last layer. So w is folded into this layer, which then has
+                  one output per action instead of d (psi) or d (d + 1) / 2 (Sigma).
+    histograms    Only the heads of active features are computed (features with a nonzero weight). A head outputs N
+                  probabilities.
 
 A batch is padded to a power of two and scored by a compiled jax program. One program is compiled for each number of
-active features. For histograms, there is one for all mean-variance risks, one for all entropic risks, and one for every
-other risk. The programs take w, and beta of these two kinds of risk, as arguments. One observation is scored by folded
-networks in numpy, in a few matrix products. At the paper's size this takes 40 us, less than the dispatch of a compiled
-call, and loops in numba are not faster. Batches and histograms are not scored in numpy, because BLAS distributes large
-matrices to threads that spin: if another process occupies a core, BLAS waits tens of milliseconds.
+active features. For histograms, there are separate programs for mean-variance risks, for entropic risks, and for every
+other risk. w is an argument of the programs, as is the beta of a mean-variance or entropic risk. One observation is
+scored by folded networks in numpy, in a few matrix products. With the network sizes of the paper this takes 40 us, less
+than the dispatch of a compiled call, and loops in numba are not faster. Batches and histograms are not scored in numpy,
+because BLAS distributes large matrices to threads that wait actively: if another process occupies a core, BLAS waits
+tens of milliseconds.
 
-If only the mean is learned, there is no standard deviation, so only the neutral risk is supported. Arrays have shape
-(K, ..), as in `rasf.deep.networks`, without the padding of the last layer. Scores in numpy and jax, and in batches of
-different sizes, are equal up to rounding in float32. A file contains these arrays by name, and a description of the
-sizes that they must have:
+If only the mean is learned, there is no standard deviation, so only the neutral risk is supported. Scores in numpy and
+jax, and in batches of different sizes, are equal up to rounding in float32. Arrays have shape (K, ..) for K policies,
+as in `rasf.deep.networks`, but the last layer has no padding. A file contains a description of sizes, and these arrays
+by name:
 
     <part>/hidden/<i>/weight (K, n, m)   .../bias (K, m)       float32, or float16 for half the size
-    <part>/heads/weight (K, m, A, X)     .../bias (K, A, X)
-    atoms (d, N)                                               float64, of histograms
+    <part>/heads/weight (K, m, A, X)     .../bias (K, A, X)    float32 or float16
+    atoms (d, N)                                               float64, for histograms only
 
-A layer has n inputs and m units. Hidden layers that all policies share are stored once, with 1 in place of K. A part is
-"histogram", "psi", "Sigma" or, for covariances of low rank, "psi2", a second network of the mean. The number X of
-outputs per action is d N, d or d (d + 1) / 2. For covariances of low rank, X is the number of outputs in
-`rasf.deep.low_rank`. Older files contain one part "moments" instead of "psi" and "Sigma". The hidden layers of
-"moments" are copied to both.
+A layer has n inputs and m units, and there are A actions. Hidden layers that all policies share are stored once, with 1
+in place of K. A part is "histogram", "psi" or "Sigma". For covariances of low rank there is also "psi2", a second
+network of the mean. The number X of outputs per action is d N for "histogram", d for "psi" and d (d + 1) / 2 for
+"Sigma". For covariances of low rank, X is the number of outputs in `rasf.deep.low_rank`. Older files contain one part
+"moments" instead of "psi" and "Sigma". The hidden layers of "moments" are copied to both parts.
+
+In docstrings, B is the number of observations, and scores have shape (K, B, A).
 """
 
 from __future__ import annotations
@@ -69,9 +73,9 @@ from rasf.transfer import gpi_actions
 
 Single = npt.NDArray[np.float32]
 Made = TypeVar("Made")
-RiskForm = Callable[[Array], Risk] | Risk  # mean-variance or entropic: the class, called with beta; else the risk
-_KEPT = 8  # cached objects: networks reduced to the outputs of a weighting, in numpy or on the device
-_MOST_NUMBERS = 2**22  # the most outputs that are computed at once
+RiskForm = Callable[[Array], Risk] | Risk  # for mean-variance and entropic risks a function of beta, else the risk
+_KEPT = 8  # number of cached objects: networks reduced to the outputs of a weighting, in numpy or on the device
+_MOST_NUMBERS = 2**22  # the largest number of outputs computed in one call
 _PARTS = {
     LawKind.HISTOGRAM: ("histogram",), LawKind.MEAN: ("psi",), LawKind.MEAN_COVARIANCE: ("psi", "Sigma"),
     LawKind.MEAN_LOW_RANK: ("psi", "psi2", "Sigma"),
@@ -82,7 +86,10 @@ _PRECISIONS: dict[str, np.dtype[Any]] = {"single": np.dtype(np.float32), "half":
 
 
 class HistogramTask(NamedTuple):
-    """A task for programs of histograms: a network with the heads of active features, and their atoms and weights."""
+    """A task for programs of histograms: networks with the heads of active features, the features' atoms and weights.
+
+    `beta` is the beta of a mean-variance or entropic risk, and None for other risks.
+    """
 
     network: Network
     atoms: Array
@@ -94,12 +101,12 @@ class NetworkPolicies:
     """Policies that are frozen networks; see the module's header.
 
     Args:
-        law: The return distribution.
+        law: The object that defines how networks represent return distributions.
         gamma: The discount.
         networks: A stack of K networks for each part of the distribution.
         n_inputs: Number n of inputs.
-        limit: Number of steps after which an episode and its return end; the last inputs then encode the time left. 0
-            for continuing returns. Default: 0.
+        limit: Number of steps after which an episode and its return end. If there is a limit, the last inputs encode
+            the time left. 0 for continuing returns. Default: 0.
     """
 
     family = Family.NETWORKS
@@ -128,7 +135,7 @@ class NetworkPolicies:
         """Return the settings of the agent, by name, that must be the same for all policies of a library.
 
         Raises:
-            ValueError: The networks are of an earlier version of rasf, and cannot be extended by policies.
+            ValueError: The networks are of an earlier version of rasf, and policies cannot be added.
         """
         own: dict[str, Any] = {"atoms": self._atoms} if isinstance(self.law, Histogram) else {}
         if isinstance(self.law, MeanLowRank):
@@ -144,7 +151,7 @@ class NetworkPolicies:
 
     @property
     def _atoms(self) -> int | None:
-        """The number of atoms of histograms, None for other distributions."""
+        """The number of atoms of histograms; None for other distributions."""
         return len(self.law.atoms[0]) if isinstance(self.law, Histogram) else None
 
     def check(self, risk: Risk) -> None:
@@ -168,14 +175,14 @@ class NetworkPolicies:
         return Scores(values, mean, std, self.seen(obs))
 
     def laws(self, obs: npt.NDArray[Any], w: Floats) -> tuple[Floats, Floats] | None:
-        """Return the distributions of the return, for histograms, whose features are assumed independent.
+        """Return the distributions of the return, for histograms. Features are assumed to be independent.
 
         Args:
             obs: Observations (B, n).
             w: The weights (d,) of the task.
 
         Returns:
-            Probabilities (K, B, A, M) of the returns (M,); None for other distributions.
+            Probabilities (K, B, A, M) and the returns (M,) that have these probabilities. None without histograms.
         """
         if not isinstance(self.law, Histogram):
             return None
@@ -188,7 +195,7 @@ class NetworkPolicies:
         return joined / joined.sum(axis=-1, keepdims=True), np.asarray(found[0][1], np.float64)
 
     def seen(self, obs: npt.NDArray[Any]) -> Bools:
-        """Return True for every observation (B,), because networks generalise to all of them."""
+        """Return True for every observation (B,), because networks generalise to all observations."""
         return np.ones(len(obs), np.bool_)
 
     def act(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> Ints:
@@ -207,7 +214,7 @@ class NetworkPolicies:
         return np.concatenate(found, dtype=np.int64)
 
     def act_one(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> int:
-        """Return the action for one observation; faster than a batch of one.
+        """Return the action for one observation. This is faster than `act` with a batch of one observation.
 
         Args:
             obs: The observation (n,).
@@ -220,7 +227,7 @@ class NetworkPolicies:
         return int(gpi_actions(self._values(np.asarray(obs, np.float32)[None], w, risk))[0])
 
     def histogram_task(self, w: Floats, risk: Risk) -> tuple[HistogramTask, RiskForm]:
-        """Return the arguments `task` and `form` of `choose_by_histograms`, which may be called in compiled loops.
+        """Return the arguments `task` and `form` of `choose_by_histograms`, for calls in compiled loops.
 
         Args:
             w: The weights (d,) of the task.
@@ -229,36 +236,36 @@ class NetworkPolicies:
         active, beta = w != 0, _beta(risk)
         heads = self._keep(active.tobytes(), lambda: self._active_heads(active))
         weights = w[active] if active.any() else np.zeros(1)
-        form = risk if beta is None else type(risk)  # programs take beta as an argument, in the task
+        form = risk if beta is None else type(risk)  # programs get beta as a part of the task
         return HistogramTask(heads.networks[0], heads.atoms[0], weights.astype(np.float32), beta), form
 
     def _active_heads(self, active: Bools) -> TaskHeads:
-        """The networks reduced to the heads of active features, the same for every policy, on the device."""
+        """Return the networks reduced to the heads of the features that are `active` (d,), on the device."""
         same = np.tile(active.astype(np.float32), (self.policies, 1))
         heads = self.law.task_heads(self.networks, same, max(1, int(active.sum())))
         on_device: TaskHeads = jax.tree.map(jnp.asarray, heads)
         return on_device
 
     def _run(self, program: Callable[..., Any], obs: Single, w: Floats, risk: Risk) -> Any:
-        """Run a compiled program for histograms."""
+        """Run a compiled program for histograms, and return its results."""
         task, form = self.histogram_task(w, risk)
         return program(task, padded(obs), form)
 
     def _values_and_moments(self, obs: Single, w: Floats, risk: Risk) -> tuple[Array, Array, Array]:
-        """Values, mean and variance (K, B, A), from networks of psi and Sigma."""
+        """Return scores, mean and variance (K, B, A) of the return, from networks of psi and Sigma."""
         read, folded = self._read(obs, w)
         mean, variance = self.law.moments(read, folded)
         values = mean if _beta(risk) == 0 else self.law.scores(read, folded, risk)
         return values, mean, np.maximum(variance, 0.0)
 
     def _values(self, obs: Single, w: Floats, risk: Risk) -> Array:
-        """Values (K, B, A), from networks of psi and, unless the risk is neutral, of Sigma."""
+        """Return scores (K, B, A), from networks of psi and, unless the risk is neutral, of Sigma."""
         if _beta(risk) == 0:
             return self.law.means(*self._read(obs, w, only_means=True))
         return self.law.scores(*self._read(obs, w), risk)
 
     def _read(self, obs: Single, w: Floats, *, only_means: bool = False) -> tuple[Parts, TaskHeads]:
-        """Outputs of the networks into which the weights w are folded, and these networks."""
+        """Return the outputs of networks into which the weights w are folded, and these networks."""
         key = w.tobytes()
         folded = self._keep(key, lambda: self.law.plain_heads(self.networks, w.astype(np.float32)))
         shapes = self.law.task_shapes(folded)
@@ -281,11 +288,11 @@ class NetworkPolicies:
 
     @property
     def clock(self) -> Clock | None:
-        """The encoding of the time left as inputs, None without a limit."""
+        """The encoding of the time left as inputs; None without a limit."""
         return Clock(self.limit, self.gamma) if self.limit else None
 
     def _keep(self, key: bytes, make: Callable[[], Made]) -> Made:
-        """The cached object of a key. A missing object is made, and the oldest objects are removed."""
+        """Return the cached object of a key. If the object is missing, make it, and remove the oldest objects."""
         found: Made | None = self._kept.get(key)
         if found is None:
             for oldest in list(self._kept)[: 1 - _KEPT]:  # a list, because another thread may add keys
@@ -294,7 +301,7 @@ class NetworkPolicies:
         return found
 
     def _chunks(self, obs: npt.NDArray[Any]) -> Iterator[Single]:
-        """The observations in chunks, which limit the size of outputs; one empty chunk if there are no observations."""
+        """Yield the observations in chunks, to limit the memory of outputs. No observations give one empty chunk."""
         first = self.networks[0].hidden[0]
         listed = self.n_inputs // first.numbers if isinstance(first, Pairs) else 1
         numbers = self.policies * max(listed * max(self.widths), self.n_actions * self.law.shapes()[0].size)
@@ -303,7 +310,7 @@ class NetworkPolicies:
             yield np.asarray(obs[at : at + most], np.float32)
 
     def describe(self) -> dict[str, Any]:
-        """Return sizes and kind, as JSON."""
+        """Return the sizes and the kind of the networks as a JSON object."""
         return {
             "law": self.law_kind.value,
             "features": self.n_features,
@@ -316,7 +323,7 @@ class NetworkPolicies:
         } | self._switches()
 
     def _switches(self) -> dict[str, Any]:
-        """Optional fields that differ from their default, which `restore` uses for missing fields, as in old files."""
+        """Return the optional fields that differ from their default, which `restore` uses for missing fields."""
         first = self.networks[0].hidden[0]
         said = {"sines": isinstance(first, Sines), "shared": len(first.weight) < self.policies}
         events, rank = (self.law.events, self.law.rank) if isinstance(self.law, MeanLowRank) else ((), 0)
@@ -334,7 +341,7 @@ class NetworkPolicies:
         """Return the arrays of the library's file.
 
         Args:
-            precision: "single", or "half" for float16. Default: "single".
+            precision: "single" for float32, or "half" for float16. Default: "single".
 
         Raises:
             ValueError: A weight is beyond the range of float16.
@@ -351,7 +358,7 @@ class NetworkPolicies:
 
     @classmethod
     def restore(cls, description: Mapping[str, object], arrays: Arrays) -> Self:
-        """Return the policies of a file.
+        """Return the policies that a file stores.
 
         Args:
             description: Sizes and kind, as `describe` returns them.
@@ -408,7 +415,7 @@ class NetworkPolicies:
         leaves = [checked(arrays, name, shape) for name, shape in layout.items()]
         surplus = arrays.keys() - layout.keys() - ({"atoms"} if atoms is not None else set())
         if surplus:
-            raise ValueError(f"arrays must be those of {kind} networks only, got {min(surplus)!r} too")
+            raise ValueError(f"arrays must contain only arrays of {kind} networks, got {min(surplus)!r} too")
         kinds = kinds_of_layers(len(widths), objects, description.get("sines", False) is True)
         like = (Network(tuple(kind(0, 0) for kind in kinds), Layer(0, 0)),) * len(law.shapes())
         return law, gamma, jax.tree.unflatten(jax.tree.structure(like), leaves), inputs, limit
@@ -418,10 +425,10 @@ class NetworkPolicies:
         """Return one object with the policies of several objects, concatenated.
 
         Args:
-            parts: The objects, which must agree in sizes and atoms.
+            parts: The objects, which must have equal sizes and atoms.
 
         Raises:
-            ValueError: `parts` is empty, or the objects do not agree.
+            ValueError: `parts` is empty, or sizes or atoms differ.
         """
         if not parts:
             raise ValueError("parts must hold networks, got none")
@@ -461,7 +468,7 @@ def _repeated(n: int, part: Single) -> Single:
 
 
 def _atoms_used(law: Law) -> Single:
-    """Atoms of histograms, in the precision of the networks; 0 for other distributions."""
+    """Return the atoms of histograms in float32, or 0 for other distributions."""
     return np.array(law.atoms if isinstance(law, Histogram) else 0.0, np.float32)
 
 
@@ -481,16 +488,16 @@ def padded(obs: Single) -> Single:
 
 
 def _beta(risk: Risk) -> float | None:
-    """The beta of a mean-variance or entropic risk, 0 for the mean; None for other risks.
+    """Return the beta of a mean-variance or entropic risk, or None for other risks.
 
-    Compiled programs take this beta as an argument, so that they are not compiled for each beta.
+    Compiled programs have this beta as an argument, so that no program is compiled for each beta.
     """
     return float(risk.beta) if isinstance(risk, MeanVariance | Entropic) else None
 
 
 @partial(jax.jit, static_argnums=2)
 def _read_folded(folded: Networks, obs: Array, shapes: tuple[Heads, ...]) -> tuple[Array, ...]:
-    """Outputs (K, B, A, H, M) of every part, for H heads of M numbers."""
+    """Return the outputs (K, B, A, H, M) of every part, for H heads of M numbers."""
     return tuple(_outputs(one, obs, shape) for one, shape in zip(folded, shapes, strict=True))
 
 
@@ -505,18 +512,18 @@ def _values(outputs: Array, task: HistogramTask, form: RiskForm) -> Array:
 
 @jax.jit
 def _convolve(task: HistogramTask, obs: Array) -> tuple[Array, Array]:
-    """Probabilities (K, B, A, M) of the weighted sum of the task's features, on a grid (M,)."""
+    """Return the probabilities (K, B, A, M) of the weighted sum of feature returns, and its possible values (M,)."""
     return convolution(jax.nn.softmax(_task_outputs(task, obs)), task.atoms, task.weights)
 
 
 def _task_outputs(task: HistogramTask, obs: Array) -> Array:
-    """Logits (K, B, A, H, N) of the histograms of the task's H active features."""
+    """Return the logits (K, B, A, H, N) of the histograms of the task's H active features."""
     return _outputs(task.network, obs, Heads(*task.atoms.shape))
 
 
 @partial(jax.jit, static_argnames="form")
 def _score_histograms(task: HistogramTask, obs: Array, form: RiskForm) -> tuple[Array, Array, Array]:
-    """Values, mean and variance (K, B, A)."""
+    """Return scores, mean and variance (K, B, A) of the return."""
     outputs = _task_outputs(task, obs)
     mean, variance = histogram_moments(jax.nn.softmax(outputs), task.atoms)
     w = task.weights
@@ -543,9 +550,9 @@ def sizes(name: str, given: object) -> list[int]:
 
 
 def _in_two_parts(arrays: Arrays, features: int) -> Arrays:
-    """Arrays of a network of means and a network of covariances, from older files with one network for both.
+    """Return the arrays of separate networks of psi and Sigma, from older files with one network for psi and Sigma.
 
-    The columns of the heads are split between the two networks, and the hidden layers are copied to both.
+    The columns of the heads are split between the two networks, and the hidden layers are copied to both networks.
     """
     found: Arrays = {}
     for name, array in arrays.items():
@@ -562,9 +569,9 @@ def _in_two_parts(arrays: Arrays, features: int) -> Arrays:
 def _layout(
     law: Law, policies: int, sizes: Sequence[tuple[int, ...]], actions: int, shared: bool
 ) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the stored arrays, in the order in which jax lists the arrays of the networks.
+    """Return the names and shapes of the stored arrays, in the order in which jax lists the arrays of the networks.
 
-    `sizes` has for each part the number of inputs of the first layer and the units of the hidden layers.
+    For each part, `sizes` contains the number of inputs of the first layer and the units of the hidden layers.
     """
     layout: dict[str, tuple[int, ...]] = {}
     *of_means, last = _PARTS[law.kind]
@@ -602,5 +609,5 @@ def checked(
 
 
 def _all_finite(array: npt.NDArray[Any]) -> bool:
-    # by minimum and maximum, because isfinite of the array allocates a second array; with a nan, both are nan
+    # isfinite of the array would allocate a second array. Minimum and maximum are nan if any number is nan.
     return bool(np.isfinite(array.min()) and np.isfinite(array.max()))

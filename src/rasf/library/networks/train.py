@@ -1,11 +1,11 @@
-"""Training of networks for a library: the deep agents of `rasf.deep`, by one of its two training loops (drivers).
+"""Training of networks for a library: the deep agents of `rasf.deep`, by one of two training loops (drivers).
 
 The fused driver trains in worlds written in jax (`rasf.World`) and in their Gymnasium environments without wrappers. It
-trains lanes, which are runs in parallel in one program; a library has one lane. The stepped driver trains in all other
-environments. It also trains in worlds if there is a base library, whose policies take part in the choice of actions, or
-if there are several environments.
+can train several runs in parallel, called lanes. The training of a library has one lane. The stepped driver trains in
+all other environments. It also trains in worlds if there are several environments, or if there is a base library, whose
+policies are then included in GPI.
 
-In each task, the policies of each risk act in an equal share of the steps. Such a share is a *stretch*.
+The steps of a task are divided equally among the risks. The steps of one task at one risk are a *stretch*.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from rasf.library.greedy import Greedy
 
 _MUCH_CLIPPED = 0.01  # share of the mass of histograms, above which a note is written
-_SHOWN_EVERY = 500  # steps between reports of progress; the fused driver rounds them down to whole target periods
-_SHOWN_TIMES = 20  # the fewest reports of a run of 1,000 steps or more, by the stepped driver
-_ACT_EVERY = 32  # updates between copies of the acting networks to numpy
-_LONGEST_TURN = 1_000  # steps after which an interleaved environment changes its task within an episode
+_SHOWN_EVERY = 500  # steps between reports of progress; the fused driver rounds down to whole target periods
+_SHOWN_TIMES = 20  # the stepped driver makes at least this many reports in a run of 1,000 steps or more
+_ACT_EVERY = 32  # number of updates between copies of the acting networks to numpy
+_LONGEST_TURN = 1_000  # steps after which an interleaved environment gets another task within an episode
 _ROUNDING = 1e-5  # relative error of float32 after a few operations
 _EXTRAS = ("loss", "clipped_below", "clipped_above")
 
@@ -68,17 +68,17 @@ def train_networks(
     """Train the policies of a library.
 
     There is a policy for each risk and task, and all policies learn from every transition. Policies for additional
-    tasks learn off-policy and do not act. If training is stopped early, policies are kept for the tasks that were
-    begun, and for the additional tasks. If there is a base library, its policies take part in GPI.
+    tasks learn off-policy and do not act. If training is stopped early, policies are kept for the additional tasks and
+    for the tasks that were begun. If there is a base library, GPI includes its policies.
 
     Args:
         training: The tasks, the risks and the environment.
         settings: The settings of the agent.
-        bounds: Bounds (d, 2) of the features in a step, from which the support of histograms is derived. If they are
-            given, steps with features outside the bounds declared by the environment are refused. Default: none.
+        bounds: Bounds (d, 2) of the features in a step, from which the support of histograms is derived. If this
+            argument is given, features outside the bounds that the environment declares raise an error. Default: none.
         support: Support (d, 2) of histograms. Default: the support of the base library, or derived from `bounds`.
-        once: Indices of features that occur at most once in an episode. The support of their returns is their bounds in
-            one step. Default: none.
+        once: Indices of features that occur at most once in an episode. For these features, the support of the return
+            is equal to the bounds in one step. Default: none.
 
     Returns:
         The policies for each risk.
@@ -99,7 +99,7 @@ def train_networks(
     sizes = (env.encoder.vector_size, env.n_actions, stream.tasks, atoms, len(stream.policies.beta))
     planned = round(max(0, stream.all_steps - settings.warmup) * settings.updates)
     if not planned:
-        notes.append(f"nothing was learned: all {stream.all_steps} steps belong to the warm-up of {settings.warmup}")
+        notes.append(f"nothing was learned: all {stream.all_steps} steps are in the warm-up of {settings.warmup} steps")
     limit = _limit(settings, env, base_library)
     neutral = not stream.policies.beta.any()
     more: Header = {"planned": planned, "risk": _trained_kind(risks), "limit": limit, "neutral": neutral}
@@ -133,7 +133,7 @@ def train_networks(
 
 
 def _limit(settings: NetworkSettings, env: FeatureVector | WorldAdapter, base: FrozenPolicies | None) -> int:
-    """The time limit at which returns end; 0 for continuing returns, or if no time limit is known."""
+    """Return the time limit at which returns end; 0 for continuing returns, or if no time limit is known."""
     known = settings.episode_length or env.time_limit
     if isinstance(base, NetworkPolicies):
         if settings.episode_length not in (0, base.limit):
@@ -141,7 +141,7 @@ def _limit(settings: NetworkSettings, env: FeatureVector | WorldAdapter, base: F
                 f"episode_length must be the time limit of the base library, {base.limit} (0: none), "
                 f"got {settings.episode_length}"
             )
-        known = base.limit  # so that the two libraries can be merged
+        known = base.limit  # needed to merge the new policies with the base library
     if settings.horizon == "episode" and known:
         return known
     if settings.gamma == 1:
@@ -153,8 +153,8 @@ def _limit(settings: NetworkSettings, env: FeatureVector | WorldAdapter, base: F
 
 
 def _trained_kind(risks: Sequence[Risk]) -> Callable[[Any], Risk]:
-    """The one class of all risks that are not neutral, called with a beta; it also represents the neutral risk."""
-    assert all(isinstance(risk, BetaRisk) for risk in risks)  # callers have refused other risks
+    """Return the class of all risks that are not neutral. With beta 0, this class also represents the neutral risk."""
+    assert all(isinstance(risk, BetaRisk) for risk in risks)  # callers raise an error for other risks
     kinds = {type(risk) for risk in risks if not is_neutral(risk)} or {MeanVariance}
     if len(kinds) > 1:
         raise ValueError("risk must be of one kind for networks, which learn all risks together, got several kinds")
@@ -162,16 +162,16 @@ def _trained_kind(risks: Sequence[Risk]) -> Callable[[Any], Risk]:
 
 
 def _check_rows(objects: int, space: Header) -> None:
-    """Refuse observations that are neither rows of `objects` numbers nor flat vectors."""
+    """Raise an error if observations are neither rows of `objects` numbers nor flat vectors."""
     shape = tuple(space.get("shape", ()))
     if space["kind"] != "box" or not 1 <= len(shape) <= 2:
-        raise ValueError(f"objects are for observations that are rows of numbers, got {space['kind']} of shape {shape}")
+        raise ValueError(f"objects needs observations that are rows of numbers, got {space['kind']} of shape {shape}")
     if len(shape) == 2 and shape[1] != objects:
         raise ValueError(f"objects must be {shape[1]}, the numbers in a row of observations {shape}, got {objects}")
 
 
 def _check_feasible(agent: Agent, transitions: int, observation_size: int, features: int, item: int) -> None:
-    """Refuse too large learning rates, and sizes beyond the memory, before anything is compiled."""
+    """Raise an error if the learning rate is above 1 or the memory does not suffice, before anything is compiled."""
     rate = agent.settings.learning_rate
     if rate > 1:
         raise ValueError(f"learning_rate must be at most 1 for networks to learn anything, got {rate:g}")
@@ -183,7 +183,7 @@ def _check_feasible(agent: Agent, transitions: int, observation_size: int, featu
 
 
 def _memory() -> float:
-    """The memory of the device in bytes; if unknown, that of this machine; if both are unknown, infinity."""
+    """Return the memory of the device in bytes, else the memory of this machine, else infinity if both are unknown."""
     counted = jax.devices()[0].memory_stats()
     if counted and "bytes_limit" in counted:
         return float(counted["bytes_limit"])
@@ -196,8 +196,10 @@ def _memory() -> float:
 class _Stream:
     """The stretches of training, in sequence or interleaved, and their statistics so far.
 
-    taken: Number of steps so far of each stretch.
-    learned: Weights of the tasks and the additional tasks. At each risk, one policy learns for each of them.
+    Attributes:
+        taken: Number of steps so far of each stretch.
+        learned: Weights of the tasks and of the additional tasks. One policy learns for each of these tasks and each
+            risk.
     """
 
     STATE = ("taken", "total", "failures", "extras", "known", "_shown")  # attributes that a checkpoint stores
@@ -219,7 +221,7 @@ class _Stream:
         self.total, self.failures = np.zeros(len(self.w)), np.full(len(self.w), np.nan)
         self.extras = np.full((len(self.w), 3), np.nan)  # loss, and mass clipped below and above
         self.known: dict[str, float] = {}  # further statistics of progress, by name
-        self._shown = np.zeros(len(self.w), np.int64)  # total steps at the last report of each stretch
+        self._shown = np.zeros(len(self.w), np.int64)  # number of all steps at the last report of each stretch
 
     @property
     def all_steps(self) -> int:
@@ -227,22 +229,22 @@ class _Stream:
 
     @property
     def share(self) -> float:
-        """The share of the steps of training that have been taken."""
+        """The number of steps so far, divided by the number of all steps of training."""
         return min(1.0, int(self.taken.sum()) / self.all_steps)
 
     @property
     def begun_tasks(self) -> int:
-        """The number of tasks that were begun; if tasks are interleaved, the number of all tasks."""
+        """The number of tasks that were begun. If tasks are interleaved, this is the number of all tasks."""
         if self.interleaved:
             return len(self.w) // self._risks
         return -(-int(np.flatnonzero(self.taken).max(initial=0) + 1) // self._risks)
 
     def add(self, active: Ints, rewards: Floats, valid: Bools, failure: Bools | None) -> None:
-        """Add the steps of n environments to their stretches `active` (n,), unless a step is not `valid`.
+        """Add those steps of n environments that are `valid` (n,) to the stretches `active` (n,) of the environments.
 
         `failure` is None as long as the environment reports no failures.
         """
-        if failure is not None and np.isnan(self.failures[0]):  # the first report: there were no failures before
+        if failure is not None and np.isnan(self.failures[0]):  # first report: no failures are known from before
             self.failures[:] = 0.0
         for i in valid.nonzero()[0].tolist():  # several environments may be in one stretch
             stretch = active[i]
@@ -252,15 +254,15 @@ class _Stream:
                 self.failures[stretch] += failure[i]
 
     def next_turn(self, active: Ints) -> int:
-        """The stretch with the fewest steps, where each environment now in a stretch (`active`) counts as one step."""
+        """Return the stretch with the fewest steps, if each environment's stretch (`active`) has one step more."""
         return int(np.argmin(self.taken + np.bincount(active, minlength=len(self.w))))
 
     def next_shown(self, active: Ints) -> int:
-        """Of the stretches in which environments are now (`active`), the one whose last report is the oldest."""
+        """Return the stretch with the oldest last report, out of the stretches `active` (n,) of the environments."""
         return int(active[np.argmin(self._shown[active])])
 
     def show(self, stretch: int) -> bool:
-        """Report the progress of a stretch; return whether to stop."""
+        """Report the progress of a stretch, and return whether to stop training."""
         self._shown[stretch] = self.taken.sum()
         extras = self.known | dict(zip(_EXTRAS, self.extras[stretch].tolist(), strict=True))
         (task, r), share = divmod(stretch, self._risks), self.share
@@ -268,7 +270,7 @@ class _Stream:
         return self._reports[r](task, *seen, extras, share)
 
     def history(self, r: int, begun: int) -> Arrays:
-        """Statistics of risk r: an entry for each begun task, and nan for each additional task, as it never acts."""
+        """Return statistics of risk r for each begun task, and nan for each additional task, which never acts."""
         named = {"return": self.total, "failures": self.failures}
         named |= {"loss": self.extras[:, 0], "clipped": self.extras[:, 1:]}
         acted = {name: part[r :: self._risks][:begun] for name, part in named.items()}
@@ -308,7 +310,7 @@ def _train_fused(stream: _Stream, agent: Agent, world: World, training: Training
 
 
 class _Lanes:
-    """The state of the fused driver."""
+    """The state of the fused driver: its lanes, and the number of steps so far."""
 
     STATE = ("lanes", "step")  # attributes that a checkpoint stores
 
@@ -319,11 +321,13 @@ class _Lanes:
 class _Turns:
     """The state of the stepped loop with n environments.
 
-    active: The stretch (n,) of each environment.
-    in_turn: Steps (n,) of each environment since its last change of stretch.
-    all_taken: Number of steps so far of all environments together.
-    shown: The value of `all_taken` at the last report of progress.
-    told: Losses and clipped masses since the last report, as far as they were already read from the device.
+    Attributes:
+        obs: Observations of all environments.
+        active: The stretch (n,) of each environment.
+        in_turn: Number of steps (n,) of each environment since its last change of stretch.
+        all_taken: Number of steps so far, summed over environments.
+        shown: The value of `all_taken` at the last report of progress.
+        told: Losses and clipped masses since the last report that were already read from the device.
     """
 
     STATE = ("obs", "active", "in_turn", "shown", "all_taken", "told")  # attributes that a checkpoint stores
@@ -339,12 +343,12 @@ class _Turns:
         self._lately: list[Learned] = []
 
     def add(self, learned: Learned | None) -> None:
-        """Add the statistics of some updates, without waiting for the device."""
+        """Add the statistics of updates, without waiting for the device."""
         if learned is not None:
             self._lately.append(learned)
 
     def read(self) -> list[Any]:
-        """The losses and clipped masses of all updates since the last report."""
+        """Return the losses and clipped masses of all updates since the last report, read from the device."""
         self.told += [(each.loss, *each.clipped) for each in self._lately]
         self._lately = []
         return self.told
@@ -409,7 +413,7 @@ def _train_stepped(
 
 
 def _fused_greedy(agent: Agent, lanes: Lane, env: FeatureVector | WorldAdapter, w: Floats, risk: Risk) -> Greedy:
-    """The greedy policy of the networks of the first lane; the networks are copied when it is first used."""
+    """Return the greedy policy of the networks of the first lane. The networks are copied at the first use."""
     fetched: list[NetworkPolicies] = []
 
     def policies() -> NetworkPolicies:
@@ -431,7 +435,7 @@ def _fused_greedy(agent: Agent, lanes: Lane, env: FeatureVector | WorldAdapter, 
 
 
 def _stepped_greedy(learner: SteppedLearner, env: FeatureVector, task: int) -> Greedy:
-    """The greedy policy of the networks of the stepped driver."""
+    """Return the greedy policy of the networks of the stepped driver."""
     return _greedy(
         learner.agent,
         lambda raw, t: learner.greedy(env.encoder.vector(raw), task, t),
@@ -442,13 +446,13 @@ def _stepped_greedy(learner: SteppedLearner, env: FeatureVector, task: int) -> G
 def _greedy(agent: Agent, act: Callable[[Any, int], Any], predict: Callable[[Any], tuple[float, float]]) -> Greedy:
     from rasf.library.greedy import Greedy
 
-    # predictions without a standard deviation are not compared with realised returns
+    # only predictions with a standard deviation are compared with realised returns
     known = predict if agent.law.kind is not LawKind.MEAN else None
     return Greedy(act, known, agent.settings.gamma, whole=agent.limit > 0)
 
 
 def _base_scores(base_library: FrozenPolicies | None, stream: _Stream) -> BaseScores | None:
-    """A function that returns the best scores of the base library's policies; None without a base library."""
+    """Return a function for the best scores of the base library's policies, or None without a base library."""
     if base_library is None:
         return None
     return lambda obs, now: base_library.scores(obs, stream.w[now], stream.risks[now]).values.max(axis=0)
@@ -462,7 +466,10 @@ def _atoms(
     bounds: Floats | None,
     d: int,
 ) -> Floats:
-    """Atoms (d, n) of feature returns: of the support if given, else of a base library, so that both can be merged."""
+    """Return the atoms (d, N) of feature returns: from `support` if given, else from a base library, else from bounds.
+
+    A base library and the new policies can be merged only if their atoms are equal.
+    """
     if support is not None:
         return support_atoms(checks.bounds("support", support, d), 0.0, settings.atoms)
     if isinstance(base, NetworkPolicies) and isinstance(base.law, Histogram):
@@ -475,10 +482,10 @@ def _atoms(
 
 
 def _bounds_check(declared: Floats | None) -> Callable[[npt.NDArray[Any]], None]:
-    """A function that refuses features (.., d) outside the declared bounds (d, 2) of a step, which may be infinite.
+    """Return a function that raises an error for features (.., d) outside the declared bounds (d, 2) of a step.
 
-    Histograms whose support is derived from these bounds would clip such features. A feature of 0, as at the end of an
-    episode, is always accepted, because every support contains 0.
+    Bounds may be infinite. A histogram whose support is derived from the bounds would clip features outside. The
+    feature 0 is always accepted, because every support contains 0.
     """
     if declared is None or not np.isfinite(declared).any():
         return lambda phi: None

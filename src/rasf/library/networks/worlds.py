@@ -1,4 +1,4 @@
-"""Worlds in jax as environments of `learn`, for the fused driver; Gymnasium need not be installed."""
+"""An adapter by which `learn` accepts worlds written in jax, without Gymnasium."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class WorldAdapter:
-    """A world with the attributes that `learn` reads from an environment.
+    """A world in jax with the attributes that `learn` reads from an environment.
 
     Args:
         world: The world.
@@ -54,7 +54,7 @@ class WorldAdapter:
         return None
 
     def stepped(self) -> FeatureVector:
-        """Return the same world as a Gymnasium environment, for callers that need single steps."""
+        """Return the world as a Gymnasium environment, for the stepped driver."""
         from rasf.envs.gymnasium.vector import open_vector
         from rasf.envs.gymnasium.worlds import world_environment
 
@@ -62,10 +62,10 @@ class WorldAdapter:
 
 
 def compiled_world(env: FeatureVector | WorldAdapter) -> World | None:
-    """Return the jax world that an environment wraps without changes, or None.
+    """Return the jax world that an environment wraps without changes, or None if there is no such world.
 
     Args:
-        env: The environment. The class of a Gymnasium environment must itself declare the world as `compiled_world`.
+        env: The environment. The class of a Gymnasium environment must itself have the attribute `compiled_world`.
     """
     if isinstance(env, WorldAdapter):
         return env.world
@@ -79,5 +79,5 @@ def compiled_world(env: FeatureVector | WorldAdapter) -> World | None:
         return None
     outer = env.environments[0].env
     inner = outer.env if type(outer) is OrderEnforcing else outer
-    # only the class itself counts: wrappers and subclasses may change observations or steps
+    # an inherited attribute is ignored, because subclasses and wrappers may change observations or steps
     return inner.compiled_world if "compiled_world" in vars(type(inner)) else None

@@ -1,9 +1,9 @@
-"""Verdicts on F1 to F17, T7 and our own goals M1 to M9 from the four-room runs.
+"""Judge the paper's claims F1 to F17 and T7, and our goals M1 to M9, by the four-room runs.
 
-`claims.toml` has most rules as data. This module has the measures that these rules name, and functions for the rules of
-F14, F15, M4 and M8. Differences are paired by seed. "Far more" and "slightly" are tested as directions; "about x %" as
-an interval inside x +- 10 points. If there are also runs with shared initial noise (Algorithm 1 to the letter), the
-finding reports their verdict, too.
+`claims.toml` has the text of every claim and goal, and most rules as data. This module has the measures that these
+rules name, and the rules of F14, F15, M4 and M8 as functions. Differences are paired by seed. A claim of "far more" or
+"slightly" is tested as a direction. A claim of "about x %" holds if the interval lies within x +- 10 percentage points.
+A finding also reports the verdict of the runs with shared initial noise (Algorithm 1 to the letter), if they exist.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from rasf_lab.paper.four_room.measures import (
 from rasf_lab.paper.four_room.predictions import LEVELS, relative_errors, rises
 
 Searches = Mapping[str, Mapping[Pair, Floats]]  # total returns (seeds,) by curve, such as "prql -2", then by (eta, tau)
-_FIRST = 16  # tasks that count as the first ones
-_SOON = 32  # tasks after which early returns and failures are compared
+_FIRST = 16  # largest number of tasks that count as the first tasks, or as the last tasks
+_SOON = 32  # early returns and failures are sums over the first 32 tasks
 _TASKS_ENOUGH = 24.5  # at least 25 of the 27 novel tasks
 _RESAMPLES = 1_000
 _NAMED_TASKS = (NOVEL_TASKS[:, 1] == 1) | (
     (NOVEL_TASKS[:, 0] == 1) & (NOVEL_TASKS[:, 1] == -1) & (NOVEL_TASKS[:, 2] <= 0)
-)  # the tasks that F16 names
-_KINDS = ("F", "M", "T7")  # how the ids of these claims begin
+)  # the tasks that claim F16 names
+_KINDS = ("F", "M", "T7")  # prefixes of the ids of the claims that this module judges
 
 
 @dataclass(frozen=True)
 class Curves:
-    """Arrays by the name of their curve. "novel neutral" and "novel averse" also have results on the novel tasks."""
+    """Arrays of runs, by the name of their curve. "novel neutral" and "novel averse" have results on novel tasks."""
 
     arrays: Mapping[str, Arrays]
 
     def of_common_seeds(self, *names: str) -> Curves:
-        """Return the curves. Those with these names are cut to the first seeds, as many as all of them have."""
+        """Return all curves, with the first n seeds of the named curves; n is the fewest seeds of a named curve."""
         n = min(self.seeds(name) for name in names)
         kept = {name: {key: values[:n] for key, values in self.arrays[name].items()} for name in names}
         return Curves({**self.arrays, **kept})
@@ -60,12 +60,12 @@ class Curves:
 
 
 def judge(curves: Mapping[str, Arrays], novel: Mapping[str, Arrays], searches: Searches) -> dict[str, Finding]:
-    """Return all findings.
+    """Return the findings, by the id of their claim. Claims whose runs are missing have no finding.
 
     Args:
         curves: arrays of the runs, by the name of their curve.
-        novel: arrays of the runs that also act on the novel tasks, by "neutral" and "averse".
-        searches: returns of the search for eta and tau.
+        novel: arrays of the runs that also act on the novel tasks, by the risk of training, "neutral" or "averse".
+        searches: total returns of the search for PRQL's eta and tau.
     """
     runs = Curves({**curves, **{f"novel {way}": arrays for way, arrays in novel.items()}})
     first = {claim: read(claim, runs) for claim in FIRST if claim.startswith(_KINDS)}
@@ -92,8 +92,8 @@ def read(claim: str, runs: Curves, noise: str = "independent", second: bool = Fa
     Args:
         claim: the id of the claim.
         runs: all curves.
-        noise: the word for {noise} in the rule's names of curves: "independent" or "shared". Default: "independent".
-        second: apply the rule of the second reading. Default: False.
+        noise: replaces {noise} in the rule's names of curves: "independent" or "shared". Default: "independent".
+        second: whether to apply the rule of the claim's second reading. Default: False.
 
     Returns:
         The reading; None if runs are missing.
@@ -112,12 +112,15 @@ def _beside_shared_noise(reading: Reading, shared: Reading | None) -> Reading:
 
 
 def _ends(runs: Curves, name: str) -> int:
-    """Return how many of the first tasks are compared with as many of the last tasks."""
+    """Return the number n of a comparison of the first n with the last n tasks."""
     return min(_FIRST, runs.arrays[name]["failures"].shape[1] // 2)
 
 
 def _steps_on(runs: Curves, name: str, cells: Bools) -> Floats:
-    """Return steps per rollout (seeds, 27) on these cells in the curve "novel neutral" or "novel averse"."""
+    """Return the steps per rollout on `cells` for each seed and novel task (seeds, 27).
+
+    `name` is "novel neutral" or "novel averse", and `cells` (cells,) is a mask.
+    """
     arrays, way = runs.arrays[name], name.split()[-1]
     return arrays[f"visits_{way}"][:, :, cells].sum(axis=2) / arrays[f"features_{way}"].shape[2]
 
@@ -129,7 +132,7 @@ def _in_danger(runs: Curves, name: str, tasks: Bools) -> Floats:
 def _median_errors(runs: Curves, name: str, moment: int, everywhere: bool = False) -> Floats:
     """Return each seed's median relative error of the mean (moment 0) or the variance (1) of the sources' returns.
 
-    The median is over sources and tasks whose return varies, or over all of them if `everywhere`.
+    The median is over all pairs of a source and a task if `everywhere`, otherwise over the pairs whose return varies.
     """
     errors = relative_errors(runs.arrays[name]["predicted"], runs.arrays[name]["realised"])[..., moment]
     counted = _varies(runs, name) | everywhere  # (seeds, sources, 27)
@@ -137,7 +140,7 @@ def _median_errors(runs: Curves, name: str, moment: int, everywhere: bool = Fals
 
 
 def _varies(runs: Curves, name: str) -> Bools:
-    """Return for which source and task the return varies, beyond rounding (seeds, sources, 27)."""
+    """Return whether the return of each source varies on each task, beyond rounding (seeds, sources, 27)."""
     return runs.arrays[name]["realised"][..., 1] > 1e-9
 
 
@@ -187,9 +190,9 @@ MEASURES: Mapping[str, Measure[Curves]] = {
 
 
 def sensitive(searches: Searches) -> Reading:
-    """Return the reading of F14: the best eta and tau against the worst, at every omega.
+    """Return the reading of claim F14: at every omega, the best eta and tau have more than twice the worst return.
 
-    The worst return can be negative, so the rule uses a difference, not a ratio.
+    The rule tests the difference best - 2 x worst instead of a ratio, because the worst return can be negative.
     """
     verdicts, texts = [], []
     for risk in RISKS:
@@ -203,10 +206,10 @@ def sensitive(searches: Searches) -> Reading:
 
 
 def alike(novel: Mapping[str, Arrays]) -> Reading:
-    """Return the reading of F15, which compares two overlaps of visits.
+    """Return the reading of claim F15, which compares two overlaps of visits.
 
-    One is that of two agents on the same task, the other that of one agent on two tasks. The interval of their
-    difference is a bootstrap over seeds.
+    The first overlap is between two agents on the same task, the second between two tasks of the same agent. The
+    interval of the difference is from a bootstrap over seeds.
     """
     visits = [
         novel[way][f"visits_{way}"] / novel[way][f"visits_{way}"].sum(axis=2, keepdims=True)
@@ -229,7 +232,7 @@ def alike(novel: Mapping[str, Arrays]) -> Reading:
 
 
 def seconds(curves: Mapping[str, Arrays]) -> Reading | None:
-    """Return the reading of M4, the time of a run and the share of planning in it; None if runs are missing."""
+    """Return the reading of goal M4, about the time of a run and the share of planning; None if runs are missing."""
     names = ("rasf-model 0", "rasf-model -2")
     if not set(names) <= curves.keys():
         return None
@@ -240,7 +243,10 @@ def seconds(curves: Mapping[str, Arrays]) -> Reading | None:
 
 
 def dial(curves: Mapping[str, Arrays]) -> Reading | None:
-    """Return the reading of M8, for each task the rank correlation of failures with aversion; None without the runs."""
+    """Return the reading of goal M8, the number of tasks whose failures fall with aversion; None if runs are missing.
+
+    Failures fall with aversion if their rank correlation is at most -0.9.
+    """
     names = ("rasf-model library both", "rasfql dial")
     if not set(names) <= curves.keys():
         return None

@@ -37,7 +37,7 @@ _STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)))
 
 
 def figure_2(result: Result) -> Figure:
-    """Draw the map."""
+    """Draw the map of the four rooms."""
     drawn = drawing.figure(4.6, 4.9)
     axes = drawn.subplots()
     rooms = FourRoom()
@@ -120,10 +120,10 @@ def figure_9(result: Result) -> Figure:
 
 
 def visit_map(axes: Axes, visits: Floats) -> None:
-    """Draw visits on the map, darker for more, with marks on the traps.
+    """Draw a map of the visits, with darker cells for more visits and marks on the traps.
 
     Args:
-        axes: where to draw.
+        axes: the axes to draw on.
         visits: steps per rollout in each cell (cells,).
     """
     rooms = FourRoom()
@@ -152,7 +152,7 @@ def _band(axes: Axes, curve: Numbers, which: str, label: str, colour: str, style
 
 
 def figure_model(result: Result) -> Figure:
-    """Draw cumulative return and failures of RaSF-model, of (Ra)SFQL, and of the exact optimum."""
+    """Draw cumulative return and failures of RaSF-model, SFQL, RaSFQL and the exact optimum."""
     curves = result.numbers["curves"]
     drawn = drawing.figure(11, 3.8)
     for axes, what in zip(drawn.subplots(1, 2), ("return", "failures"), strict=True):

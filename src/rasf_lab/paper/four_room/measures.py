@@ -1,7 +1,7 @@
-"""Numbers from four-room runs: curves over the training tasks, results on 27 novel tasks, dangerous cells.
+"""Compute numbers from four-room runs: curves over the training tasks, and results on 27 novel tasks.
 
-A curve has the results of the runs that differ only in the seed. Its name begins with the algorithm and ends with beta
-or, for PRQL, with omega. The words between them name the reading of the paper:
+A curve has the results of runs that differ only in the seed. The name of a curve begins with the algorithm and ends
+with beta or, for PRQL, with omega. Words in between name a reading of the paper, where several are possible:
 
     sfql independent -2     each policy begins with its own noise
     sfql shared -2          all policies begin with the same noise
@@ -12,9 +12,10 @@ or, for PRQL, with omega. The words between them name the reading of the paper:
     prql as-printed -2      a use of a policy is counted before its episode, not after it
     q-learning
 
-beta is the paper's, which multiplies the whole variance: beta = -2 is MeanVariance(-4). omega is the factor of C in
-PRQL. Agents trained at beta 0 and -2 act on the novel tasks in three ways (`WAYS`): "neutral" at beta 0, "averse" at
--2, and "aware" at -2 gamma^t in step t, since the remaining return is discounted by gamma^t.
+beta is the factor of the whole variance, as in the paper's experiments: beta = -2 is MeanVariance(-4). omega is the
+factor of C in PRQL. Agents trained at beta 0 and -2 act on the novel tasks in three ways (`WAYS`): "neutral" at beta 0,
+"averse" at beta -2, and "aware" (of the discount) at beta -2 gamma^t in step t, since the remaining return is
+discounted by gamma^t. In shapes, d is the number of features.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ NOVEL_TASKS = np.array(list(product((-1.0, 0.0, 1.0), repeat=3)))
 Arrays = dict[str, Floats]
 Pair = tuple[float, float]  # eta and tau of PRQL
 
-# choices that the paper leaves open: the other reading in words, the curve of our reading, that of the other reading
+# choices that the paper leaves open: another reading in words, the curve of our reading, the curve of the other reading
 CHOICES = (
     ("w is given, not learned", "sfql independent 0", "sfql w-given 0"),
     ("w is given, not learned", "sfql independent -2", "sfql w-given -2"),
@@ -52,7 +53,7 @@ CHOICES = (
 
 
 def curve_summary(arrays: Arrays) -> dict[str, Arrays]:
-    """From return and failures (seeds, tasks), return means and standard errors over seeds, per task and cumulative."""
+    """Return means and standard errors over seeds of return and failures (seeds, tasks), per task and cumulative."""
     found: dict[str, Arrays] = {"return": {}, "failures": {}}
     for name, shown in found.items():
         for prefix, values in (("", arrays[name]), ("cumulative_", arrays[name].cumsum(axis=1))):
@@ -65,7 +66,7 @@ def choices(curves: dict[str, Arrays]) -> list[Numbers]:
     """Return how each of CHOICES changes the total return and failures: mean and interval, paired by seed."""
     rows = []
     for words, ours, other in CHOICES:
-        n = len(curves[other]["return"])  # other readings may be run with the first n seeds only
+        n = len(curves[other]["return"])  # the other reading may have fewer seeds than ours
         row: Numbers = {"choice": words, "of": ours, "to": other, "seeds": n}
         for what in ("return", "failures"):
             before, after = (curves[name][what][:n].sum(axis=1) for name in (ours, other))
@@ -75,12 +76,16 @@ def choices(curves: dict[str, Arrays]) -> list[Numbers]:
 
 
 def search_summary(search: dict[Pair, Floats]) -> list[Numbers]:
-    """Return the mean total return for every eta and tau of a search, from the total returns (seeds,)."""
+    """Return the mean total return for every eta and tau of a search.
+
+    Args:
+        search: total returns (seeds,), by (eta, tau).
+    """
     return [{"eta": eta, "tau": tau, "return": round(float(found.mean()), 1)} for (eta, tau), found in search.items()]
 
 
 def novel_summary(arrays: Arrays) -> Numbers:
-    """Return visits per rollout (27, cells), and mean and standard error of `novel_outcome`, for each of WAYS."""
+    """Return for each of WAYS the visits per rollout (27, cells), and mean and standard error of `novel_outcome`."""
     found: Numbers = {}
     for way in WAYS:
         features = arrays[f"features_{way}"]
@@ -91,13 +96,13 @@ def novel_summary(arrays: Arrays) -> Numbers:
 
 
 def novel_outcome(features: Floats) -> Arrays:
-    """Return four measures (seeds,), which are means over the novel tasks.
+    """Return four measures (seeds,), each a mean over the novel tasks.
 
-    They are the mean return, its variance over the rollouts of a task, failures per rollout, and the paper's objective
-    of a task, mean - 2 variance.
+    The measures of a task are the mean return, the variance of the return over rollouts, failures per rollout, and the
+    paper's objective, mean - 2 x variance.
 
     Args:
-        features: sums of the features of rollouts (seeds, 27, rollouts, d).
+        features: the sum of the features of each rollout (seeds, 27, rollouts, d).
     """
     rooms = FourRoom()
     weights = np.stack([rooms.task(rewards) for rewards in NOVEL_TASKS])

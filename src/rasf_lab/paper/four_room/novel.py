@@ -1,10 +1,11 @@
 """Act on novel tasks with a trained learner, without learning.
 
-A score is the sum of the learned numbers (psi and Sigma) times coefficients, which follow from the task and the risk.
-Every step can have its own coefficients, because discount-aware GPI changes the risk from step to step.
+The score of an action is the sum of the learned entries of psi and Sigma, each times a coefficient. The coefficients
+follow from the task and the risk. Every step can have its own coefficients, because discount-aware GPI changes the risk
+from step to step. Shapes: A actions, d features, m coefficients.
 
-In a state that was not visited in training, the learner draws its initial noise, as in training. Policies of a saved
-library have no noise there and take action 0.
+In a state that was not visited in training, the learner starts from initial noise, as in training. In such a state,
+the policies of a saved library have no noise and take action 0.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def moments_of(learner: SuccessorLearner, policy: int, row: int) -> Moments:
 
     Args:
         learner: the trained learner.
-        policy: the number of the policy.
+        policy: the index of the policy.
         row: the state's row in the learner's memory.
     """
     d, memory, numbers = learner.n_features, learner.memory, np.zeros((learner.n_actions, len(learner.memory.after)))
@@ -44,7 +45,7 @@ def unpack_sigma(packed: Array, d: int, *, diagonal: bool = False) -> Array:
     """Return Sigma (.., d, d) from its packed entries.
 
     Args:
-        packed: the entries (.., m), a numpy array.
+        packed: the entries (.., n), where n is d (d + 1) / 2, or d for a diagonal.
         d: the number of features.
         diagonal: whether only the diagonal is packed. Default: False.
     """
@@ -116,9 +117,9 @@ def walk(
 ) -> int:
     """Run one episode of at most len(draws) steps.
 
-    The score coefficients at step n are coefs[n]; if coefs has a single row, it is for all steps.
-    Add the steps in each cell to `visits` (cells,), and phi to `features` (d,). Return the length of the episode, or -1
-    if the memory has no room for a new state.
+    The coefficients of the scores at step n are coefs[n]. If coefs has a single row, all steps use this row. Add the
+    steps in each cell to `visits` (cells,), and the features of each step to `features` (d,). Return the length of the
+    episode, or -1 if the memory has no room for a new state.
     """
     n_cells, n_actions = world.destination.shape
     state = world.first_state()

@@ -1,7 +1,8 @@
 """The exact optimum of the four-room world.
 
-The set of collected objects, a bit mask, only grows. So the masks are solved one after the other, from all objects
-collected to none, each by sweeps over the cells. The recursion is that of `rasf.tabular.model`,
+A bit mask holds the set of collected objects. The set only grows, so the masks are solved one after the other, from all
+objects collected to none. Each mask is solved by sweeps over the cells. The recursion is that of `rasf.tabular.model`,
+with V(s) = max_a Q(s, a):
 
     Q(s, a) = (1 / beta) log E exp(beta (r + gamma V(s'))),    and E[r + gamma V(s')] at beta = 0.
 
@@ -30,7 +31,7 @@ def solve(rooms: FourRoom, w: Floats, beta: float, gamma: float) -> tuple[Values
     Args:
         rooms: the map.
         w: weights of the task (d,).
-        beta: the strength of the entropic utility; 0 is the mean.
+        beta: the beta of the entropic utility; at 0 the utility is the mean.
         gamma: the discount factor.
     """
     world = rooms.world()
@@ -42,7 +43,7 @@ def solve(rooms: FourRoom, w: Floats, beta: float, gamma: float) -> tuple[Values
 
 @compiled(_nrt=False)
 def sweep_masks(world: four_room.RoomArrays, w: Floats, beta: float, gamma: float, value: Values, action: Ints) -> None:
-    """Fill `value` and `action`, from the mask with all objects collected to the mask with none."""
+    """Fill `value` and `action` (masks, cells), from the mask with all objects collected to the mask with none."""
     masks, cells = value.shape
     goal, failure = w[world.n_classes], w[world.n_classes + 1]
     p = world.trap_probability
@@ -89,10 +90,11 @@ def follow(
 ) -> float:
     """Act by the table `action` (masks, cells) for len(draws) steps, episode after episode.
 
-    The loop is compiled, as a call from Python for each step would take longer than the step.
+    The columns of `draws` (steps, 3) decide on exploration, the random action and traps. The loop is compiled, as a
+    call from Python for each step would take longer than the step.
 
     Returns:
-        The total return. The failures are added to `counts` (1,).
+        The total return. The number of failures is added to `counts` (1,).
     """
     cell, flags, taken, total = world.start, 0, 0, 0.0
     for n in range(len(draws)):

@@ -1,7 +1,7 @@
 """Predicted and realised returns of single source policies on the 27 novel tasks, and results of GPI by aversion.
 
-There is no learning and no exploration. A level of aversion is the paper's beta. All levels of a task, and all
-libraries of a seed, use the same random numbers.
+Policies act without learning and exploration. A level of aversion is the paper's beta. All levels of a task, and all
+libraries of a seed, use the same random numbers. In shapes, d is the number of features.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rasf_lab.rollouts.four_room import chances, walk_four_room
 
 LEVELS = tuple(-0.5 * n for n in range(9))
 _SOURCES = 32  # largest number of source tasks of a library; they are spread evenly over the training tasks
-_ALONE = 40  # a source has 40 times as many rollouts as GPI, for the estimate of its variance
+_ALONE = 40  # a source has 40 times as many rollouts as GPI, because variances are hard to estimate
 _CHANCES = 98  # random numbers are drawn with the seed 1,000 x seed + 98
 
 
@@ -30,7 +30,7 @@ def library_of(learner: ModelLearner, tasks: Floats, beta: float) -> TablePolici
     """Return a library with a policy for each of `some_of(tasks)`, planned in the learner's model at the risk `beta`.
 
     Args:
-        learner: the trained learner, whose model is used.
+        learner: the trained learner.
         tasks: the training tasks (n, d).
         beta: the paper's beta.
     """
@@ -38,12 +38,12 @@ def library_of(learner: ModelLearner, tasks: Floats, beta: float) -> TablePolici
 
 
 def some_of(tasks: Floats) -> Floats:
-    """Return those of the training tasks (n, d) for which a library has policies: at most 32, spread evenly."""
+    """Return the tasks for which a library has policies: at most 32 of the training tasks (n, d), spread evenly."""
     return tasks[:: max(1, len(tasks) // _SOURCES)][:_SOURCES]
 
 
 def dial(sources: TablePolicies, seed: int, rollouts: int, levels: tuple[float, ...] = LEVELS) -> Arrays:
-    """Act by GPI on the novel tasks at levels of aversion.
+    """Act by GPI on the novel tasks at several levels of aversion.
 
     Args:
         sources: the library.
@@ -52,7 +52,7 @@ def dial(sources: TablePolicies, seed: int, rollouts: int, levels: tuple[float, 
         levels: the paper's betas. Default: 0, -0.5, .., -4.
 
     Returns:
-        The mean return `dial_return` (27, levels), and `dial_failed` (27, levels, rollouts), 1 for a failure.
+        `dial_return` (27, levels), the mean return, and `dial_failed` (27, levels, rollouts), 1 in failed rollouts.
     """
     rooms = FourRoom()
     draws = chances(rooms, rollouts, seed * 1_000 + _CHANCES)
@@ -67,17 +67,17 @@ def dial(sources: TablePolicies, seed: int, rollouts: int, levels: tuple[float, 
 
 
 def alone(learner: ModelLearner, tasks: Floats, beta: float, seed: int, rollouts: int) -> Arrays:
-    """Compare predicted and realised returns of every source on the novel tasks.
+    """Return predicted and realised returns of every source policy, acting alone, on the novel tasks.
 
     Args:
         learner: the trained learner.
         tasks: the training tasks (n, d).
         beta: the paper's beta, at which the sources are planned.
         seed: seed of the random numbers.
-        rollouts: the number of rollouts by GPI; a source has 40 times as many.
+        rollouts: the number of rollouts of GPI for each task. Each source has 40 times as many rollouts.
 
     Returns:
-        `predicted` and `realised` (sources, 27, 2): mean and variance of the discounted return.
+        `predicted` and `realised` (sources, 27, 2), mean and variance of the discounted return.
     """
     rooms = FourRoom()
     draws = chances(rooms, _ALONE * rollouts, seed * 1_000 + _CHANCES)
@@ -94,11 +94,11 @@ def alone(learner: ModelLearner, tasks: Floats, beta: float, seed: int, rollouts
 
 
 def discounted_features(learner: ModelLearner, actions: Ints, draws: Floats) -> Floats:
-    """Return the discounted features (n, d) of n episodes of a policy.
+    """Return the discounted sums of features (n, d) of n episodes of a policy.
 
     Args:
         learner: the trained learner.
-        actions: the policy's action in each row of the learner (S + 1,); the last is the terminal state of its model.
+        actions: the policy's actions (S + 1,) in the S states of the learner's model and in the model's terminal state.
         draws: random numbers (n, steps), one row for each episode.
     """
     found = np.zeros((len(draws), learner.n_features))
@@ -108,7 +108,7 @@ def discounted_features(learner: ModelLearner, actions: Ints, draws: Floats) -> 
 
 @compiled(_nrt=False)
 def follow(world: RoomArrays, rows: Rows, actions: Ints, gamma: float, draws: Floats, features: Floats) -> None:
-    """Add the discounted features of episodes to `features` (n, d). In states unknown to the learner, take action 0."""
+    """Add the discounted features of n episodes to `features` (n, d). In states that have no row, take action 0."""
     for e in range(len(draws)):
         state, discount = world.first_state(), 1.0
         for t in range(draws.shape[1]):
@@ -136,7 +136,7 @@ def relative_errors(predicted: Floats, realised: Floats, least: float = 1e-9) ->
 
 
 def rises(failed: Floats) -> Bools:
-    """Return on which tasks (27,) failures at some level are significantly more frequent than at the level before.
+    """Return for each task (27,) whether failures are significantly more frequent at some level than one level before.
 
     Args:
         failed: failures (27, levels, rollouts), paired by rollout.

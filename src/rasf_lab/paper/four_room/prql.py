@@ -1,4 +1,4 @@
-"""(Ra)PRQL, Algorithm 4 of the paper: Q-learning that reuses policies of earlier tasks as behaviour policies.
+"""PRQL and RaPRQL, Algorithm 4 of the paper: Q-learning that reuses policies of earlier tasks as behaviour policies.
 
 Every task t begins with a new policy t and with scores of 0 for the policies 0 .. t. A policy k has two tables: action
 values Q^k, and the risk C^k, which begins at 0 and learns the mean of -|TD error|. The score of a policy is the mean
@@ -10,19 +10,20 @@ return of its episodes in task t. Each episode has a selected policy c, which is
     Q^t(s, a) += alpha delta
     C^t(s, a) += alpha rho (-|delta| - C^t(s, a))           so C <= 0, and omega < 0 is averse
 
-The paper prints + omega C, which would be risk-seeking at its omega = -2. There is no bootstrap after termination, but
-there is one after truncation (by the step limit or the change of task). After an episode with undiscounted return R,
+The paper prints + omega C, which would be risk-seeking at the paper's omega = -2. The bootstrap term gamma max_b Q is
+left out if the step terminates the episode, but not if the episode is truncated (by the step limit or a change of
+task). After an episode with undiscounted return R,
 
     score_c <- (score_c used_c + R) / (used_c + 1),   used_c += 1,   next c ~ softmax(tau score_0, .., tau score_t)
 
-An episode that a change of task truncates does not change the scores. With `as_printed`, `used` is increased when c is
-drawn, as the paper prints it. The first score of a drawn policy is then R / 2. PRQL has omega = 0; Q-learning has
-omega = 0 and no reuse.
+where used_c counts the episodes with the selected policy c. An episode that is truncated by a change of task does not
+change the scores. With `as_printed`, used_c is increased when c is drawn, as printed in the paper. The first score of a
+drawn policy is then R / 2. PRQL has omega = 0. Q-learning has omega = 0 and no reuse.
 
-Q begins at zero or, as the paper allows, at small noise. Ties go to the lowest action. So before the first reward, a
-policy with Q = 0 everywhere moves left, while policies with noise move in different directions. Only the policy of the
-current task learns. The policies of finished tasks are stored as one byte for each state, the greedy action. Compiled
-functions do not allocate memory, as in `rasf.tabular.table`.
+Q begins at zero or, as the paper allows, at small noise. Of equal actions, the lowest is taken. So before the first
+reward, a policy with Q = 0 everywhere moves left, while policies with noise move in different directions. Only the
+policy of the current task learns. A finished task's policy is stored as its greedy actions, one byte for each state.
+Compiled functions do not allocate memory, as in `rasf.tabular.table`. Shapes: A actions, K policies, R rows, n tasks.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ Q, C = 0, 1  # the two tables in `Memory.value`
 
 
 class Memory(NamedTuple):
-    """For every state seen so far a row with Q and C of the current policy, and the greedy actions of all policies."""
+    """The tables, which have one row for every state seen so far."""
 
     rows: Rows
-    value: Floats  # (R, 2, A) Q and C of the current policy, R rows
-    choice: Ints  # (K, R) greedy actions of K policies, up to the current one
+    value: Floats  # (R, 2, A) Q and C of the current policy
+    choice: Ints  # (K, R) greedy actions of the policies, up to the current one
     used: Ints  # (1,) rows in use
 
 
@@ -93,7 +94,7 @@ def make_rule(**constants: Any) -> Rule:
 
 
 class History(NamedTuple):
-    """Return, failures, and number of episodes begun, of each training task (n,)."""
+    """Total return, failures and number of begun episodes of each training task (n,)."""
 
     returns: Floats
     failures: Ints
@@ -107,7 +108,7 @@ def new_memory(n_policies: int, n_actions: int, size: int = 0) -> Memory:
 
 
 def reserve(memory: Memory, more: int) -> Memory:
-    """Return the memory with room for `more` rows; the same object if there is room already."""
+    """Return the memory with room for `more` rows; the given memory if it has enough room."""
     used, have = int(memory.used[0]), len(memory.value)
     if used + more <= have:
         return memory
@@ -120,7 +121,7 @@ def reserve(memory: Memory, more: int) -> Memory:
 
 @compiled(_nrt=False)
 def row_of(memory: Memory, rule: Rule, t: int, state: int) -> int:
-    """Return the row of a state. A new state gets a row, which is initialised for the policies 0 .. t."""
+    """Return the row of a state. Add a row for a new state, initialised for the policies 0 .. t."""
     slot = slot_of(memory.rows.keys, state)
     if memory.rows.keys[slot] == -1:
         row = memory.used[0]
@@ -208,9 +209,9 @@ def run_task(
 ) -> tuple[float, int, int]:
     """Learn task t of the four-room world for len(draws) steps; return its total reward, failures and episodes.
 
-    The uniform numbers `draws` (steps, 4) decide on exploration, the random action, traps and reuse. `episode_draws`
-    (steps + 1,) select the policy of the next episode. The selected policy of every episode is written to `drivers`
-    (steps + 1,).
+    The columns of the uniform numbers `draws` (steps, 4) decide on exploration, the random action, traps and reuse.
+    `episode_draws` (steps + 1,) decide on the selected policy of the next episode. The selected policy of every episode
+    is written to `drivers` (steps + 1,).
     """
     for row in range(memory.used[0]):
         begin(memory, rule, t, row)
@@ -255,8 +256,8 @@ def learn_tasks(
     """Learn tasks one after the other.
 
     Yields:
-        After each task: its outcome (from `run_task`), memory, scores, and the selected policy of every episode. The
-        next task overwrites memory, scores and selected policies.
+        After each task: the values returned by `run_task`, the memory, the scores, and the selected policy of every
+        episode. The next task overwrites the memory, the scores and the selected policies.
     """
     n = len(tasks)
     memory, drivers = new_memory(n, world.destination.shape[1]), np.zeros(steps + 1, np.int32)
@@ -270,7 +271,7 @@ def learn_tasks(
 
 
 def train(four_room: FourRoom, tasks: npt.ArrayLike, *, steps_per_task: int, **constants: Any) -> History:
-    """Learn tasks one after the other. With equal seeds, results are equal to the last bit.
+    """Learn tasks one after the other, and return the results of each task. Equal seeds give identical results.
 
     Args:
         four_room: the map.

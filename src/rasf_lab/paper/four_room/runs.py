@@ -1,14 +1,14 @@
 """The four-room experiment (the paper's Figures 3, 8 and 9): its runs, and `rasf reproduce four-room`.
 
 A run is one algorithm with one seed on all tasks. `rasf_lab.sweep` executes the runs of a batch. A finished run is a
-file, so an interrupted batch resumes where it stopped. For a seed, all algorithms have the same tasks, so differences
-are paired by seed. beta is the paper's, which multiplies the whole variance: beta = -2 is MeanVariance(-4). PRQL's eta
-and tau are searched for every omega, as in the paper, on seeds that are not reported.
+file, so an interrupted batch resumes where it stopped. All algorithms have the same tasks for a seed, so differences
+are paired by seed. beta is the factor of the whole variance, as in the paper's experiments: beta = -2 is
+MeanVariance(-4). PRQL's eta and tau are searched for every omega, as in the paper, on seeds that are not reported.
 
-Where the paper has two readings, both are run: initial noise independent or shared, w learned or given, Sigma full or
-diagonal, the step size of PRQL's risk table C 0.05 or 0.1, and a use of a policy in PRQL counted after or before its
-episode. Beyond the paper, there are runs of `rasf-model`, which keeps all experience, and of the exact optimum of some
-tasks.
+Where the paper has two readings, both are run: the initial noise is independent or shared, w is learned or given, Sigma
+is full or diagonal, the step size of PRQL's risk table C is 0.05 or 0.1, and PRQL counts a use of a policy after or
+before the episode. Beyond the paper, there are runs of `rasf-model`, which keeps all experience, and of the exact
+optimum of some tasks.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ NOVEL_EPSILON = 0.12  # as in the caption of Figure 9; the paper's text says 0.1
 TUNING_SEED = 1_000_000  # seeds from here on are for tuning; reported runs never use them
 ETAS, TAUS = (0.1, 0.3, 0.5), (1.0, 10.0, 100.0)
 PAPERS = tuple(spec.name for spec in AGENTS.values() if spec.family is Family.TABLES and spec.neutral)
-# beyond the paper: rasf-model, for one risk or for two risks that learn from the same experience; RaSFQL that is
-# evaluated at levels of aversion; the exact optimum
+# beyond the paper: rasf-model, for one risk or for two risks that learn from the same experience; RaSFQL, evaluated at
+# several levels of aversion; the exact optimum
 ALGORITHMS = (*PAPERS, "rasf-model", "rasf-model-both", "rasfql-dial", "optimum")
 NOISES = ("independent", "shared")
-# PRQL by our reading of the paper and by two others; eta and tau are searched for each reading
+# PRQL in our reading of the paper and in two other readings; eta and tau are searched for each reading
 POLICY_REUSE: dict[str, dict[str, Any]] = {
     "prql": {},
     "prql c-step-0.1": {"rho": 0.2},  # the step size of C is alpha rho, and alpha is 0.5
@@ -70,7 +70,7 @@ Setting = tuple[str, float]  # name in POLICY_REUSE, omega
 
 @dataclass(frozen=True)
 class FourRoomSize:
-    """The size of a batch."""
+    """The size of a batch of runs."""
 
     seeds: int
     tasks: int
@@ -78,7 +78,7 @@ class FourRoomSize:
     tuning_seeds: int  # of the search for eta and tau
     shared_seeds: int  # of the runs with shared initial noise
     rollouts: int  # on each novel task
-    optimum_tasks: int  # so many first tasks of every seed are also solved exactly
+    optimum_tasks: int  # the number of first tasks of every seed that are also solved exactly
     library_seeds: int  # of the runs whose libraries act, without exploration, on the novel tasks
     library_rollouts: int  # of these libraries on each novel task
 
@@ -213,7 +213,7 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Resul
         "choices": choices(curves),
         "novel": {name: novel_summary(arrays) for name, arrays in novel.items()},
     }
-    # the time of this call or, if that is longer, from the first to the last finished run, interruptions included
+    # at least the time from the first to the last finished run, because earlier calls may have finished runs
     every = chain(*settings.values(), *finished.values())
     ended = [datetime.fromisoformat(one.provenance["date"]) for one in every]
     wall_time = max(time.perf_counter() - begin, (max(ended) - min(ended)).total_seconds())
@@ -231,7 +231,7 @@ def _finished(runs: Sequence[FourRoomRun], store: Store) -> list[Finished]:
 
 
 def _stacked(group: list[Finished]) -> Arrays:
-    """Return arrays by name, with seeds on axis 0: return and failures (seeds, tasks), and those for novel tasks."""
+    """Return the arrays of the runs by name, stacked over seeds: return and failures (seeds, tasks), and others."""
     return {name: np.stack([one.arrays[name] for one in group]) for name in group[0].arrays}
 
 
@@ -268,13 +268,13 @@ class _PaperSettings(TableSettings):
 
 
 def _trained(run: FourRoomRun) -> tuple[SuccessorLearner, Arrays]:
-    """Train a learner on all tasks; return it, with its return and failures on each task."""
+    """Train a learner on all tasks; return the learner, and its return and failures on each task."""
     from rasf.tabular.learner import SuccessorLearner
 
     rooms = FourRoom()
     settings = _PaperSettings(
         learn_w=run.learn_w,
-        covariance=run.rollouts > 0,  # agents that act on the novel tasks do so at several risks, which needs Sigma
+        covariance=run.rollouts > 0,  # agents act on the novel tasks at several risks, which needs Sigma
         shared_noise=run.noise == "shared",
         diagonal=run.covariance == "diagonal",
     )
@@ -354,7 +354,7 @@ def _rasfql_dial(run: FourRoomRun) -> Arrays:
 
 
 def _optimum(run: FourRoomRun) -> Arrays:
-    """Return the total reward and failures of each task's exactly optimal policy, in as many steps as other runs."""
+    """Return the total reward and failures of each task's exactly optimal policy in `run.steps` steps."""
     from rasf_lab.paper.four_room.optimum import follow, solve
 
     rooms, beta = FourRoom(), float(MeanVariance.from_paper(run.risk).beta)
@@ -391,9 +391,9 @@ class FourRoomExperiment:
     """The experiment `kind = "four-room"` of a sweep. Its parameters are the fields of `FourRoomRun`."""
 
     def check(self, parameters: Mapping[str, sweep.Parameter]) -> dict[str, sweep.Parameter]:
-        """Return all fields, with defaults; refuse unknown names and invalid values.
+        """Return all fields of `FourRoomRun`, with defaults; refuse unknown names and invalid values.
 
-        So a run of a sweep file has the same id as the equal run of `swept`.
+        With all fields, a run has the same id whether a sweep file or `swept` defines the run.
         """
         given = with_defaults(FourRoomRun, parameters)
         one_of("algorithm", given["algorithm"], ALGORITHMS)
@@ -414,7 +414,7 @@ class FourRoomExperiment:
         return sweep.alone(runs)
 
     def execute(self, runs: Sequence[sweep.Run], scratch: Path) -> list[sweep.RunResult]:
-        """Execute the runs; return total return and failures for the sweep's table, and all arrays."""
+        """Execute the runs; return for each run total return and failures for the sweep's table, and all arrays."""
         outcomes = []
         for each in runs:
             run = FourRoomRun(seed=each.seed, **each.parameters)  # type: ignore[arg-type]

@@ -1,4 +1,7 @@
-"""Rules for G1 to G5 and for the grid's part of T7. U is the entropic utility at beta = -0.1, S the start."""
+"""Judge claims G1 to G5 and the grid's part of T7.
+
+U is the entropic utility at beta = -0.1, U* the optimal utility, and S the start state.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ _EXACT = 1e-9  # utilities that differ by less are equal
 
 
 def three_routes(routes: list[list[int]]) -> Finding:
-    """Return the finding on G1: the routes of both sources and of the target's optimum differ."""
+    """Return the finding on G1: the routes of the two sources and of the target's optimum all differ."""
     different = len({tuple(route) for route in routes}) == 3
     lengths = ", ".join(str(len(route) - 1) for route in routes)
     text = f"routes of source (20, 20), source (0, 0) and target take {lengths} moves and "
@@ -22,11 +25,11 @@ def three_routes(routes: list[list[int]]) -> Finding:
 
 
 def optimal(utility: Floats, best: Floats, at_start: float) -> Finding:
-    """Return the finding on G2: risk-averse GPI is optimal in every state that it can reach.
+    """Return the finding on G2: risk-averse GPI is optimal in every state that GPI can reach.
 
     Args:
-        utility: U of GPI in these states (n,).
-        best: U* in these states (n,).
+        utility: U of GPI in the reachable states (n,).
+        best: U* in the reachable states (n,).
         at_start: U of GPI at the start.
     """
     gap = float(np.abs(utility - best).max())
@@ -35,13 +38,13 @@ def optimal(utility: Floats, best: Floats, at_start: float) -> Finding:
 
 
 def suboptimal(got: float, ideal: float) -> Finding:
-    """Return the finding on G3: risk-neutral GPI is not optimal at the start."""
+    """Return the finding on G3: the utility `got` of risk-neutral GPI at the start is below the optimum `ideal`."""
     text = f"U(S) = {got:.4f} against U* = {ideal:.4f}"
     return Finding(holds(got < ideal - _EXACT), text, 1, f"{got:.2f} < {ideal:.2f}", "exact")
 
 
 def stitches(differs: list[int], states: int, got: float, theirs: list[float]) -> Finding:
-    """Return the finding on G4: risk-averse GPI takes other actions than either source, and is better than both.
+    """Return the finding on G4: risk-averse GPI acts differently from both sources, and has a higher utility.
 
     Args:
         differs: for each source, the number of reachable states in which GPI takes another action.
@@ -60,11 +63,13 @@ def stitches(differs: list[int], states: int, got: float, theirs: list[float]) -
 
 
 def varies_less(returns: dict[str, Floats], hits: dict[str, dict[str, int]], seed: int) -> Finding:
-    """Return the finding on G5: the variance of risk-averse returns is lower, by a bootstrap interval of the ratio.
+    """Return the finding on G5: returns of risk-averse GPI have a lower variance than those of risk-neutral GPI.
+
+    The finding uses a bootstrap interval of the ratio of the variances.
 
     Args:
         returns: the returns of rollouts (n,), by "averse" and "neutral".
-        hits: by the same names, how often each trap was hit.
+        hits: the number of hits of each trap, by "averse" and "neutral".
         seed: the bootstrap has the seed `seed` + 1.
     """
     rng, n = np.random.default_rng(seed + 1), len(returns["averse"])

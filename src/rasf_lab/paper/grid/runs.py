@@ -1,7 +1,7 @@
 """`rasf reproduce grid`, Figure 1: GPI with risk-averse and with risk-neutral evaluation, on a 5 x 5 grid with traps.
 
 Sources are optimal at beta = -0.1 for trap costs (20, 20) and (0, 0); the target has costs (20, 0). Both GPI policies
-use the same two sources and differ only in the risk of their evaluation on the target. gamma = 1.
+use the same two sources and differ only in the risk of their evaluation on the target. There is no discount.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ROLLOUTS = {"quick": 1_000, "paper": 5_000}
 
 
 class Transfer(NamedTuple):
-    """A GPI policy on the target; in each state its action, the selected source, and its true utility at BETA, (S,)."""
+    """A GPI policy on the target: its action, selected source policy and true utility at BETA in each of S states."""
 
     policy: Ints
     source: Ints
@@ -93,7 +93,7 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Resul
 
 
 def transfer(mdp: FiniteMDP, sources: list[Plan], w: Floats, beta: float) -> Transfer:
-    """Return the GPI policy over the sources, with its true utility at BETA.
+    """Return the GPI policy over the sources, and its true utility at BETA.
 
     Args:
         mdp: the model of the grid.
@@ -141,6 +141,6 @@ def reachable(mdp: FiniteMDP, policy: Ints, start: int) -> list[int]:
 
 
 def _counts(returns: Floats) -> dict[str, object]:
-    """Return mean and variance of returns, and how often each value occurs; returns are whole numbers here."""
+    """Return the mean and the variance of returns, and how often each value occurs. The returns are whole numbers."""
     values, counts = np.unique(np.round(returns).astype(int), return_counts=True)
     return {"mean": float(returns.mean()), "variance": float(returns.var(ddof=1)), "values": values, "counts": counts}

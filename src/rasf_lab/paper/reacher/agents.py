@@ -1,7 +1,8 @@
 """The paper's baselines and ablations on the reacher, as subclasses of the library's deep agent.
 
-ConditionedAgent    C51, RaC51: one network, with the target's position as an input, learns a histogram of the return
-GpiAgent            the bootstrap action is chosen by GPI over all policies, as in the author's SFDQN code
+ConditionedAgent    C51 and RaC51: a single network, with the target's position as an input, learns a histogram of the
+                    return
+GpiAgent            GPI over all policies chooses the bootstrap action, as in the author's SFDQN code
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from rasf.deep.replay import Windows
 from rasf.deep.settings import HistogramSettings, NetworkSettings, network_settings
 from rasf.risk import Risk
 
-REWARD_BOUNDS = (-30.0, 10.0)  # the support of a conditioned network's histogram
-SEPARATE_HEADS = partial(init_network, separate_heads=True)  # initial weights as if the heads of a feature were a layer
+REWARD_BOUNDS = (-30.0, 10.0)  # the support of a ConditionedAgent's histogram
+SEPARATE_HEADS = partial(init_network, separate_heads=True)  # initial weights as if each feature's heads were a layer
 
 
 def adam(epsilon: float) -> Any:
-    """Return optax's Adam with this epsilon; 1e-8 is optax's default."""
+    """Return optax's Adam with this epsilon. The default of optax is 1e-8."""
     return optax.adam if epsilon == 1e-8 else partial(optax.adam, eps=epsilon)
 
 
 def paper_settings(agent: str) -> NetworkSettings:
-    """Return the default settings of an agent of the paper; C51 and RaC51 have settings of histograms."""
+    """Return the default settings of an agent of the paper. C51 and RaC51 have `HistogramSettings`."""
     return HistogramSettings() if AGENTS[agent].law is LawKind.REWARD else network_settings(agent)
 
 
@@ -45,8 +46,8 @@ class ConditionedAgent(Agent):
     """An agent with a single network, which takes observation and task input and learns the return distribution.
 
     Args:
-        relabelled: learn from every transition for all training tasks, not only for that in which it was collected.
-            Default: False.
+        relabelled: whether every transition is used for all training tasks, not only for the task in which the
+            transition was collected. Default: False.
     """
 
     relabelled: bool = False
@@ -91,7 +92,7 @@ class ConditionedAgent(Agent):
         weight: Array | float = 1.0,
         spread: Array | float = 1.0,
     ) -> tuple[Learner, Losses]:
-        """Update as the base class does, with the reward as the only feature."""
+        """Update the networks as the base class does, with the reward as the only feature."""
         assert isinstance(by, Risk)
         if self.relabelled:
             batch = _for_every_task(batch, len(tasks.weights))
@@ -104,7 +105,7 @@ class ConditionedAgent(Agent):
 
 
 def _for_every_task(batch: Windows, tasks: int) -> Windows:
-    """Return every transition once for each task, labelled with that task."""
+    """Return a copy of every transition for each task, labelled with the task."""
     repeated: Windows = jax.tree.map(lambda part: jnp.repeat(part, tasks, axis=0), batch)
     return repeated._replace(task=jnp.tile(jnp.arange(tasks), len(batch.task)))
 

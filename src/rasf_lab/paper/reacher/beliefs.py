@@ -1,16 +1,18 @@
 """Predictions of trained networks, compared with true values.
 
-The paper's Figures 13 and 14 are maps over positions of the tip. At a point of a map, the arm is at rest with its tip
-at this point. Values are means over both elbow solutions, the two poses with this tip:
+The paper's Figures 13 and 14 are maps over positions of the arm's tip. The value at a point of a map is for an arm at
+rest with its tip at this point, and is a mean over both elbow solutions, the two poses with this tip. The maps are:
 
     objective (i, j)   max over actions of mean + beta variance of policy i on task j
     variance (i, j)    predicted variance of the return of policy i on task j, at the greedy action of policy i
     truth (i, j)       variance of the return of policy i on task j, by Monte Carlo rollouts
 
-Claim R15 is about the difference of mean-variance and entropic utility on learned histograms. The exact entropic
-utility, computed by log-sum-exp, is always finite. Computed directly, exp(beta w z) overflows for large atoms z. The
+Claim R15 is about the difference of mean-variance and entropic utility on learned histograms. The entropic utility is
+always finite if computed by log-sum-exp. A direct computation overflows, as it has exp(beta w z) for large atoms z. The
 utility is also sensitive to the tails: softmax leaves a little mass on every atom, and at the paper's beta = -3 the
 mass on the last atom of the failure feature is multiplied by exp(180).
+
+Shapes: K policies, T tasks, P positions that the arm reaches, A actions, d features, N atoms.
 """
 
 from __future__ import annotations
@@ -34,15 +36,18 @@ from rasf.risk.base import Risk
 from rasf.transfer import gpi_actions
 from rasf_lab.rollouts.compiled import Steps
 
-Totals = tuple[Array, Array]  # discounted features (K, n, d), and the exact variance of failures along the path (K, n)
+Totals = tuple[Array, Array]  # discounted features (K, n, d) of n paths, and the exact variance of failures (K, n)
 _HALF_WIDTH = 0.22  # of a map, in metres
 _TRACE = 1e-9  # probability that is added to every atom
 
 
 class Grid(NamedTuple):
-    """Tip positions (G, G, 2), whether the arm reaches them (G, G), and states (2 P, 4) of both elbow solutions.
+    """A grid of G x G tip positions.
 
-    P is the number of positions that the arm reaches.
+    Args:
+        tips: the positions (G, G, 2).
+        reached: whether the arm reaches a position (G, G).
+        states: the states of both elbow solutions (2 P, 4).
     """
 
     tips: Floats
@@ -62,7 +67,10 @@ def grid(points: int) -> Grid:
 
 
 def angles_reaching(position: Array) -> Array:
-    """Return both elbow solutions (2, .., 2) = (q1, q2) for tips at `position` (.., 2); nan if out of reach."""
+    """Return the joint angles (q1, q2) of both elbow solutions (2, .., 2) for tips at `position` (.., 2).
+
+    Angles are nan for positions out of reach.
+    """
     xp = array_namespace(position)
     x, y = position[..., 0], position[..., 1]
     cos = (x**2 + y**2 - LINK**2 - TIP**2) / (2 * LINK * TIP)
@@ -73,7 +81,7 @@ def angles_reaching(position: Array) -> Array:
 
 
 def on_grid(where: Grid, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return values (.., P) of the points that the arm reaches as maps (.., G, G), with nan elsewhere."""
+    """Return maps (.., G, G) with the values (.., P) at the points that the arm reaches, and nan elsewhere."""
     maps = np.full((*values.shape[:-1], *where.reached.shape), np.nan, np.float32)
     maps[..., where.reached] = values
     return maps
@@ -90,7 +98,7 @@ class Beliefs(NamedTuple):
 class Mapped(NamedTuple):
     """The subject of a map: an agent in a world, at the points of a grid.
 
-    `own_tasks` (K,) has the number of the task that each of the agent's K policies was trained on.
+    `own_tasks` (K,) has the index of the training task of each policy.
     """
 
     agent: Agent
@@ -105,8 +113,8 @@ def beliefs(mapped: Mapped, networks: Networks, beta: Array, tasks: Tasks) -> Be
     Args:
         mapped: agent, world and grid.
         networks: the agent's networks.
-        beta: the risk, as the factor that `agent.risk` takes.
-        tasks: the tasks (T).
+        beta: the beta that `agent.risk` takes.
+        tasks: T tasks.
     """
     agent, world, where, own_tasks = mapped
     risk = agent.risk(beta)
@@ -138,14 +146,14 @@ def true_variance(
     Args:
         mapped: agent, world and grid.
         networks: the agent's networks.
-        beta: the risk, as the factor that `agent.risk` takes.
-        tasks: the tasks (T).
+        beta: the beta that `agent.risk` takes.
+        tasks: T tasks.
         key: the random key.
         rollouts: the number of rollouts from each state.
         steps: the length of a rollout.
-        exact_failures: instead of drawn failures, use the exact variance of the failures along each path, which has
-            much less noise. It is exact, as failures do not change the path. Default: False, as for the published
-            numbers.
+        exact_failures: whether to compute the variance of the failures on each path from their probabilities, instead
+            of from drawn failures. Failures do not change the path, so this variance is exact, and the estimate has
+            much less noise. Default: False, as for the published numbers.
     """
     agent, world, where, own_tasks = mapped
     risk, gamma, K = agent.risk(beta), agent.settings.gamma, agent.policies
@@ -175,7 +183,7 @@ def true_variance(
 
 
 def _both_elbows(values: Array) -> Array:
-    """Return the mean over the two elbow solutions of values (T, K, 2 P), as (K, T, P)."""
+    """Return the mean (K, T, P) over the two elbow solutions of values (T, K, 2 P)."""
     return jnp.moveaxis(jnp.mean(values.reshape(*values.shape[:2], 2, -1), axis=2), 0, 1)
 
 
@@ -199,16 +207,16 @@ def compare_risks(
         agent: the agent.
         world: the world.
         networks: the agent's networks.
-        beta: the factor of both risks.
-        tasks: the tasks (T).
+        beta: the beta of both risks.
+        tasks: T tasks.
         states: n states for each task (T, n, 4).
 
     Returns:
-        agree: the share of states in which GPI by both utilities takes the same action.
-        apart: quantiles 0.1, 0.5 and 0.9 of |entropic - mean-variance| of the scores.
-        level: the median |mean-variance|.
+        agree: the share of states in which GPI takes the same action by both utilities.
+        apart: quantiles 0.1, 0.5 and 0.9 of |entropic score - mean-variance score|.
+        level: the median |mean-variance score|.
         trace: quantiles 0.1, 0.5 and 0.9 of the change of entropic scores if every atom gets 1e-9 more probability.
-        lost: the share of scores that overflow without log-sum-exp.
+        lost: the share of entropic scores that overflow without log-sum-exp.
     """
 
     def as_written(probs: Array, atoms: Array, w: Array) -> Array:

@@ -1,14 +1,17 @@
-"""Verdicts on R1 to R18 from the reacher's runs, by the first and the second reading.
+"""Judge claims R1 to R18 by the reacher's runs, in their first and second readings.
 
-`claims.toml` has most rules as data. This module has the measures that these rules name, and functions for the rules of
-R3, R5 and R13.
+`claims.toml` has the text of every claim, and most rules as data. This module has the measures that these rules name,
+and the rules of R3, R5 and R13 as functions. Words of the claims are read as follows:
 
-Our reading of the claims' words: "almost at once" is between 5 and 15 % of all training; "unsatisfactory" is below 75 %
-of C51 trained on the task alone; "gracefully" is at most 25 points of normalised return per step of beta; "about equal"
-failures differ by less than a tenth of SFC51's; "considerably lower", "far exceeds" and "modestly more" are tested as
-directions. Final returns and failures are those of the final policies. Differences are paired by seed, over the seeds
-that all compared runs have. The rules of R5, R8 and R9 were fixed before their runs. Second readings were declared
-after the first verdicts; the verdicts of both readings are reported.
+    almost at once        from 5 to 15 % of all training
+    unsatisfactory        a return below 75 % of that of C51 trained on the task alone
+    gracefully            the normalised return drops by at most 0.25 per step of beta
+    about equal           failures differ by less than a tenth of SFC51's failures
+    considerably lower, far exceeds, modestly more        tested as directions
+
+Final returns and failures are those of the policies at the end of training. Differences are paired by seed, over the
+seeds that all compared runs have. The rules of R5, R8 and R9 were fixed before their runs. Second readings were
+declared after the first verdicts, and both verdicts are reported.
 """
 
 from __future__ import annotations
@@ -38,15 +41,15 @@ from rasf_lab.paper.reacher.measures import RISKS, Measures
 from rasf_lab.paper.reacher.training import TRAINING
 
 _GRACEFUL = 0.25  # normalised return for each step of beta
-_MISSED = 0.1  # metres: a policy that holds the tip farther away from a target misses it
-_OWN_PHASE = (0.2, 0.4)  # shares of the training on a task
+_MISSED = 0.1  # metres: a policy misses a target if it holds the tip farther away from this target
+_OWN_PHASE = (0.2, 0.4)  # begin and end of a window, as shares of the training on a task
 _N = len(TRAINING)
 CLAIMS = tuple(f"R{n}" for n in range(1, 19))
-BEYOND = ("rasfdqn beyond", "rac51 beyond")  # the library's training, for presets without the paper's agents
+BEYOND = ("rasfdqn beyond", "rac51 beyond")  # agents with rasf's own training, for presets without the paper's agents
 
 
 def judge(measured: Measures) -> dict[str, Finding]:
-    """Return the findings of all claims whose runs exist, with both readings."""
+    """Return the findings on all claims whose runs exist, by claim. A finding has both readings of its claim."""
     findings = {}
     for claim in CLAIMS:
         first = read(claim, measured)
@@ -73,7 +76,7 @@ def read(claim: str, measured: Measures, agents: tuple[str, str] = ("rasfc51", "
 
 
 def read_again(claim: str, measured: Measures) -> Reading | None:
-    """Return the second reading of a claim; None if it has none, or if runs are missing."""
+    """Return the second reading of a claim; None if the claim has no second reading, or if runs are missing."""
     found = SECOND[claim].read(measured, MEASURES) if claim in SECOND else None
     if found and claim == "R2" and measured.alone_averse is not None:
         alone = ", ".join(str(mean_interval(task)) for task in measured.alone_averse[:, :_N].T)
@@ -90,7 +93,7 @@ def _early_return(m: Measures, name: str) -> Floats:
 
 
 def _in_own_phase(m: Measures, name: str) -> Floats:
-    """Return the normalised return on each training task, 20 to 40 % into the training on this task."""
+    """Return the mean normalised return on each training task, from 20 to 40 % of the training on this task."""
     phase, returns = m.steps[-1] / _N, []
     for task in TRAINING:
         into = (m.steps - task * phase) / phase  # with the division last, rounding gives the same window for all tasks
@@ -100,25 +103,25 @@ def _in_own_phase(m: Measures, name: str) -> Floats:
 
 
 def _fifths(m: Measures, name: str) -> Floats:
-    """Return test failures (seeds, 5) in each fifth of training, without the evaluation before training."""
+    """Return the mean test failures (seeds, 5) in each fifth of training; omit the evaluation before training."""
     curve = m.test_failures(name)
     return np.stack([part.mean(axis=1) for part in np.array_split(curve[:, 1:], 5, axis=1)], axis=1)
 
 
 def _begin_and_end(m: Measures, name: str) -> tuple[Floats, Floats]:
-    """Return test failures in the first and in the last fifth of the evaluations, without the one before training."""
+    """Return mean test failures in the first and in the last fifth of training; omit the evaluation before training."""
     curve = m.test_failures(name)
     n = max(1, curve.shape[1] // 5)
     return curve[:, 1 : n + 1].mean(axis=1), curve[:, -n:].mean(axis=1)
 
 
 def _risky(m: Measures, name: str, what: str) -> Floats:
-    """Return a measure `what` of the final policy on the six risky targets."""
+    """Return the measure `what` of the final policy on the six risky targets (seeds, 6)."""
     return m.final(name, what)[:, list(Reacher().risky)]
 
 
 def _peaks(m: Measures, name: str) -> Floats:
-    """Return the positions (seeds, 6, 2) where the objective of GPI is largest on the tasks of the risky targets."""
+    """Return for each risky target the position with the largest objective of GPI (seeds, 6, 2)."""
     where = grid(m.points(name))
     best = m.arrays[name]["map_peaks"].astype(int)  # (seeds, 12)
     return np.asarray(where.tips[where.reached][best][:, list(Reacher().risky)])
@@ -136,13 +139,13 @@ def _two_cells(m: Measures, name: str) -> Floats:
 
 
 def _error(m: Measures, name: str) -> Floats:
-    """Return mean |learned - true variance| / mean true variance of policies on their own tasks, after all tasks."""
+    """Return mean |learned - true variance| / mean true variance of policies on their own tasks, after training."""
     learned, truth = (m.arrays[name][key] for key in ("last_variance", "last_truth"))
     return np.asarray(np.abs(learned - truth).mean(axis=(1, 2)) / truth.mean(axis=(1, 2)))
 
 
 def _correlation(m: Measures, name: str) -> Floats:
-    """Return the correlation of learned and true variance over positions of the tip, mean over policies."""
+    """Return the correlation over positions of the tip between learned and true variance, as a mean over policies."""
     x, y = (
         m.arrays[name][key] - m.arrays[name][key].mean(axis=-1, keepdims=True)
         for key in ("last_variance", "last_truth")
@@ -153,7 +156,7 @@ def _correlation(m: Measures, name: str) -> Floats:
 
 
 def _circles(m: Measures, name: str) -> Bools:
-    """Return which points of the map are in a risky circle."""
+    """Return a mask of the map's points that are in a risky circle."""
     where = grid(m.points(name))
     return np.asarray(Reacher().in_circle(where.tips[where.reached]))
 
@@ -170,7 +173,7 @@ def larger_inside(values: Floats, inside: Bools) -> Floats:
     """Return the probability (..) that a value inside is larger than a value outside; equal values count half.
 
     Args:
-        values: values of the points (.., P).
+        values: the values of P points (.., P).
         inside: whether a point is inside (P,).
     """
     within, without = values[..., inside, None], values[..., None, ~inside]
@@ -222,14 +225,15 @@ MEASURES: Mapping[str, Measure[Measures]] = {
 
 
 def far_exceeds(measured: Measures, agent: str, rival: str) -> Reading | None:
-    """Return the reading of R3.
+    """Return the reading of R3, which compares final test returns; None if runs are missing.
 
-    It also reports the difference from relabelled RaC51, and the probability that our agent is better on a test task.
+    The reading also reports the difference from relabelled RaC51, and the probability that our agent is better on a
+    test task.
 
     Args:
         measured: the measures of all runs.
-        agent: our agent.
-        rival: the agent that ours, at beta -3, is compared with, at -3 and at 0.
+        agent: our agent, at beta -3.
+        rival: the agent to compare with, at beta -3 and at beta 0.
     """
     name, others = f"{agent} -3", (f"{rival} -3", f"{rival} 0")
     if not {name, *others} <= measured.arrays.keys():
@@ -254,16 +258,16 @@ def far_exceeds(measured: Measures, agent: str, rival: str) -> Reading | None:
 
 
 def _gap_to(m: Measures, ours: str, other: str) -> Interval:
-    """Return the interval of the difference of final test returns, over the seeds that both labels have."""
+    """Return the interval of the difference between final test returns, over the seeds that both labels have."""
     both = m.of_common_seeds(ours, other)
     return mean_interval(both.final_test(ours, "return") - both.final_test(other, "return"))
 
 
 def graceful(measured: Measures, *agents: str) -> Reading | None:
-    """Return the reading of R5.
+    """Return the reading of R5; None if runs are missing.
 
-    No step from one beta to the next lowers the test return by 0.25, and at every beta the first agent's return is
-    higher than the second's.
+    The rule: no step from one beta to the next lowers either agent's final test return by 0.25 or more, and at every
+    beta the first agent has a higher final test return than the second agent.
     """
     names = [[f"{agent} {risk}" for risk in RISKS] for agent in agents]
     if not {*names[0], *names[1]} <= measured.arrays.keys():
@@ -284,8 +288,8 @@ def graceful(measured: Measures, *agents: str) -> Reading | None:
 
 
 def wall_time(m: Measures, *agents: str) -> Reading | None:
-    """Return the reading of R13, in seconds per trial. It tests only whether RaSFC51 takes longer than RaC51."""
-    # labels of the paper's own runs, which have an agent and a beta but no variant
+    """Return the reading of R13, in seconds per trial. The rule tests only whether RaSFC51 takes longer than RaC51."""
+    # only labels of the paper's own runs: an agent and a beta, without a variant
     names = [[name for name in m.arrays if name.rsplit(" ", 1)[0] == agent] for agent in agents]
     if not all(names):
         return None

@@ -1,4 +1,4 @@
-"""Figures 2, 4, 6 and 10 to 14, each a function of the saved result that returns None if its runs are missing.
+"""Draw Figures 2, 4, 6 and 10 to 14 from the saved result. A function returns None if the figure's runs are missing.
 
 The figures follow the paper's. Three variants show content that the paper does not show: RaC51 on the training tasks,
 the objective by the formula under Figure 13, and the true variance.
@@ -28,7 +28,7 @@ from rasf_lab.paper.reacher.measures import RISKS, title
 from rasf_lab.paper.reacher.training import TRAINING
 
 _SHADES = (drawing.INK, drawing.BLUE, drawing.GREEN, drawing.ORANGE, drawing.RED)
-# curves: the runs' label, the legend's label, colour, line
+# curves: the label of the runs, the label in the legend, colour, line style
 _MAIN = (
     ("rasfc51 -3", title("rasfc51 -3"), drawing.GREEN, "-"),
     ("rasfc51 0", title("rasfc51 0"), drawing.ORANGE, "--"),
@@ -58,7 +58,7 @@ _SFDQN = (
 _RELABELLED = (("rac51-relabelled -3", "RaC51 (3), relabelled", drawing.GREY, (0, (5, 1, 1, 1))),)
 _ROLLOUTS = ("rasfc51 -3", "rasfc51 0", "rac51 -3")
 _SIDES = (("variance", "learned"), ("truth", "Monte Carlo"))
-_MAP_DPI = 110  # enough for maps of few points, and keeps files small
+_MAP_DPI = 110  # enough for maps with few points; more would make large files
 _SHOWN_TASKS = (0, 4, 10)  # one training task and two test tasks, all in risky circles
 
 
@@ -76,7 +76,7 @@ def figure_2_reacher(result: Result) -> Figure:
 
 
 def world(axes: Axes, labels: bool = False) -> None:
-    """Draw targets and risky circles, without a frame; `labels` numbers the targets."""
+    """Draw targets and risky circles, with the numbers of the targets if `labels`."""
     reacher = Reacher()
     for index, target in enumerate(reacher.targets):
         if index in reacher.risky:
@@ -117,12 +117,12 @@ def _finish(axes: Axes, result: Result, title: str) -> None:
 
 
 def figure_4(result: Result) -> Figure | None:
-    """Draw returns on training tasks (C51's are faded, as in the paper), test returns and test failures."""
+    """Draw returns on training tasks (faded for C51, as in the paper), test returns and test failures."""
     return _figure_4(result, "rac51 0") or _figure_4(result, "rac51 beyond 0", "rasfdqn beyond -3", _BEYOND)
 
 
 def figure_4_rac51(result: Result) -> Figure | None:
-    """Draw Figure 4 with RaC51's returns faded instead of C51's: the paper's text (R2) is about RaC51."""
+    """Draw Figure 4 with RaC51 instead of C51 as the faded curves, because the paper's text (R2) is about RaC51."""
     return _figure_4(result, "rac51 -3")
 
 
@@ -172,7 +172,7 @@ def figure_6(result: Result) -> Figure | None:
 
 
 def _rollouts(line: Sequence[Axes], tips: Numbers, name: str, tasks: Sequence[int], titled: bool, size: int) -> None:
-    """Draw paths of the tip on each task; pentagons mark their starts, a cross the target."""
+    """Draw paths of the tip on each task. Pentagons mark the starts of the paths, and a cross marks the target."""
     for axes, task in zip(line, tasks, strict=True):
         world(axes)
         for path, colour in zip(np.array(tips[name])[task], (drawing.INK, drawing.GREEN, drawing.ORANGE), strict=False):
@@ -229,7 +229,7 @@ def figures_11_12(result: Result) -> Figure | None:
 
 
 def _label(result: Result, agent: str, beta: str) -> str | None:
-    """Return the label of the runs whose maps are kept for this agent and beta."""
+    """Return the label of the runs of this agent and beta whose maps are kept; None if there are none."""
     kept = result.numbers["map_points"]
     return next((name for name in kept if (name.split()[0], name.rsplit(" ", 1)[1]) == (agent, beta)), None)
 
@@ -237,9 +237,10 @@ def _label(result: Result, agent: str, beta: str) -> str | None:
 def _mosaic(
     axes: Axes, points: int, maps: Floats, tasks: Sequence[int], limits: Floats, peaks: bool = False
 ) -> AxesImage:
-    """Draw maps (rows, columns, P) in a grid. x marks the target, o the peak, circles are risky.
+    """Draw maps (rows, columns, P), with P points each, in a grid.
 
-    Row r belongs to tasks[r]. limits (rows, 2) are the values of the darkest and of the brightest colour.
+    Risky circles are drawn, an x marks the target and an o the peak. The maps in row r are for tasks[r]. `limits`
+    (rows, 2) are the values of the darkest and of the brightest colour of each row.
     """
     where, world = grid(points), Reacher()
     side, cell = 2 * where.tips[0, -1, 0], 2.08 * where.tips[0, -1, 0]
@@ -276,7 +277,7 @@ def _mosaic(
 
 
 def figure_13(result: Result) -> Figure | None:
-    """Draw the objective of each policy (columns) on each task (rows), for RaSFC51 (3) and SFC51 at their own beta."""
+    """Draw the objective of each policy (columns) on each task (rows), for RaSFC51 at beta -3 and SFC51 at beta 0."""
     return _figure_13(result, "objective", "objective at its own beta")
 
 
@@ -302,7 +303,7 @@ def _figure_13(result: Result, key: str, words: str) -> Figure | None:
 
 
 def figure_14(result: Result) -> Figure | None:
-    """Draw the variance of every policy (columns) on every task (rows), after 1 to 4 tasks, mean over seeds."""
+    """Draw the variance of each policy (columns) on each task (rows), after 1 to 4 training tasks; means over seeds."""
     names = [name for agent in ("rasfc51", "sfdqn-residual") if (name := _label(result, agent, "-3")) is not None]
     names = [name for name in names if f"{name}/variance_pairs" in result.arrays]
     if not names:
@@ -332,7 +333,7 @@ def figure_14_truth(result: Result) -> Figure | None:
     drawn = drawing.figure(8.4, 4.2 * len(names), _MAP_DPI)
     for line, name in zip(drawn.subplots(len(names), len(_SIDES), squeeze=False), names, strict=True):
         for axes, (key, words) in zip(line, _SIDES, strict=True):
-            # a policy is a row, so that the maps of a row share a target
+            # a row for each policy, so that the maps of a row have the same target
             maps = np.moveaxis(result.arrays[f"{name}/{key}"].astype(float), 0, 1)  # policies, stages
             image = _mosaic(axes, result.numbers["map_points"][name], maps, TRAINING, _up_to(high, n))
             axes.set_title(f"{title(name)}: {words} variance", fontsize=8)

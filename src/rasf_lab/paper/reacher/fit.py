@@ -1,11 +1,11 @@
 """Training of lanes with the fused driver, from the first step to the last, with evaluations and checkpoints.
 
-A lane is the state of one run; several lanes are trained in one compiled program. `evaluate` is called with the lanes
-after each chunk of training. The arrays that `evaluate` returns are the history, stacked on axis 0.
+A lane is the state of one run. Several lanes are trained in one compiled program. `evaluate` is called with the lanes
+after each chunk of training. The history has the arrays that `evaluate` returns, stacked on axis 0.
 
-A checkpoint has lanes and history. A killed run resumes from the checkpoint; on the same device, its results equal
-those of an uninterrupted run to the last bit. A checkpoint also has digests of the agent, the world, the schedule and
-the configs, and is refused if one of them differs. Agents, worlds and schedules are compared by their `repr`.
+A checkpoint has lanes and history. A killed run resumes from the checkpoint. On the same device, a resumed run and an
+uninterrupted run have identical results. A checkpoint also has digests of the agent, the world, the schedule and the
+configs, and is refused if a digest differs. Agents, worlds and schedules are compared by their `repr`.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ def fit(
     Args:
         agent: the agent.
         world: the world.
-        configs: the configs of the lanes, with lanes on axis 0 of each part.
-        schedule: the number of tasks, the steps for each, and the steps between evaluations.
+        configs: the configs of the lanes, with lanes on axis 0 of each array.
+        schedule: the number of tasks, the steps for each task, and the steps between evaluations.
         evaluate: (steps so far, lanes) -> arrays to keep; called before training and after each chunk.
         description: everything else that determines the results, such as the version of `evaluate`.
-        checkpoint: file of the checkpoint, which is resumed if it exists. Default: none.
+        checkpoint: the path of the checkpoint. An existing checkpoint is resumed. Default: none.
         checkpoint_every_s: seconds between checkpoints. Default: 600.
-        tick: called once per chunk, also for the chunks before the checkpoint. Default: none.
+        tick: function called once per chunk, also for the chunks that a resumed checkpoint covers. Default: none.
 
     Returns:
-        The trained lanes, and the history by name.
+        The trained lanes, and the arrays of the history by name.
 
     Raises:
         ValueError: the checkpoint has another agent, world, schedule, configs or description.
@@ -88,7 +88,7 @@ def fit(
 
 
 def _label(agent: Agent, world: World, configs: RunConfig, schedule: Schedule, description: Header) -> Header:
-    """Return the header of a checkpoint, as JSON reads it back: digests of the arguments, and the description."""
+    """Return the header of a checkpoint: digests of the arguments, and the description converted to JSON and back."""
     keys = configs._replace(key=jax.random.key_data(configs.key))
     plain = jax.tree.map(lambda part: jnp.asarray(part).tolist(), keys)
     parts = {"agent": agent, "world": world, "schedule": schedule, "configs": plain}
@@ -99,13 +99,13 @@ def _label(agent: Agent, world: World, configs: RunConfig, schedule: Schedule, d
 
 
 def _save(path: Path, lanes: Lane, history: Arrays, label: Header) -> None:
-    """Write a checkpoint. Each array of the lanes has its path in the tree `Lane` as its name."""
+    """Write a checkpoint. The name of an array of the lanes is the path of the array in the tree `Lane`."""
     arrays = {f"lanes{name}": np.asarray(part) for name, part in _named(lanes)}
     save_file(path, label, arrays | {f"history/{name}": part for name, part in history.items()})
 
 
 def _resume(path: Path, like: Lane, label: Header) -> tuple[int, Lane, Arrays]:
-    """Return step, lanes and history of a checkpoint. It must have this label, and lanes of the same form as `like`."""
+    """Return step, lanes and history of a checkpoint, which must have this label and lanes with the form of `like`."""
     found, arrays = load_file(path)
     step = found.get("step")
     if not label.keys() <= found.keys() or not isinstance(step, int):
@@ -120,8 +120,8 @@ def _resume(path: Path, like: Lane, label: Header) -> tuple[int, Lane, Arrays]:
     for name, part in _named(like):
         held = arrays.get(f"lanes{name}")
         if held is None or (held.shape, held.dtype) != (np.shape(part), part.dtype):
-            wanted = f"{name} should have shape {np.shape(part)} and type {part.dtype}"
-            raise ValueError(f"{path} is a checkpoint that does not fit: its array {wanted}")
+            wanted = f"{name} must have shape {np.shape(part)} and type {part.dtype}"
+            raise ValueError(f"{path} is a checkpoint of other arrays: {wanted}")
         parts.append(jnp.asarray(held))
     history = {name.removeprefix("history/"): part for name, part in arrays.items() if name.startswith("history/")}
     return step, jax.tree.unflatten(jax.tree.structure(like), parts), history

@@ -1,11 +1,11 @@
 """Measures of the reacher's runs by label, with seeds on axis 0, and the summary of the measures.
 
 A label stands for runs that differ only in the seed (`ReacherRun.label`): "rasfc51 -3" is an agent at a beta, and
-"rasfc51 gpi -3" is a variant of it.
+"rasfc51 gpi -3" is a variant of this agent. There are 12 tasks: 4 training tasks and 8 test tasks.
 
 Returns are normalised as in the paper, G_n = (G - G_b) / (G_a - G_b). On each task, G_b and G_a are the mean returns of
-C51, trained on this target alone, at the beginning and at the end of training. If no such runs are given, G_b and G_a
-are those of the shipped result.
+C51, trained on this target alone, at the beginning and at the end of training. If there are no runs of C51 on single
+targets, G_b and G_a are those of the shipped result.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _NOT_JOINED = ("tips", "shown_tips", "peak_gb")  # not stacked over runs
 _FINAL = ("return", "failures", "in_circle", "distance")
 _FINALS = tuple(f"{way}_{what}" for way in ("final", "aware") for what in _FINAL)
 _KEPT = ("return", "failures", "clipped", "seconds", "map_peaks", "map_negative", *_FINALS)
-_JUDGED_VARIANCES = ("rasfc51 -3", "sfdqn-residual -3")  # labels whose variances R12 reads
+_JUDGED_VARIANCES = ("rasfc51 -3", "sfdqn-residual -3")  # labels whose variances the rule of R12 reads
 _SHOWN_TIPS = ("rasfc51 -3", "rasfc51 0", "rac51 -3")
-# choices that the paper leaves open: the other reading in words, the label of our reading, that of the other reading;
-# a' is the bootstrap action
+# choices that the paper leaves open: another reading in words (a' is the bootstrap action), the label of our reading,
+# the label of the other reading
 CHOICES = (
     ("a' by GPI over all policies", "rasfc51 -3", "rasfc51 gpi -3"),
     ("each feature's heads initialised by themselves", "rasfc51 -3", "rasfc51 separate-heads -3"),
@@ -51,7 +51,7 @@ CHOICES = (
 
 
 def title(name: str) -> str:
-    """Return the name of a label in figures: "rasfc51 -3" is RaSFC51 (3), and "rasfc51 0" is SFC51."""
+    """Return the title of a label in figures, such as RaSFC51 (3) for "rasfc51 -3", and SFC51 for "rasfc51 0"."""
     agent, beta = name.rsplit(" ", 1)
     agent = agent.split()[0]
     neutral = (spec for spec in AGENTS.values() if spec.neutral and agent in (spec.name, spec.risk_aware_form))
@@ -67,7 +67,7 @@ class Measures:
         arrays: the arrays of the runs by label and name, sorted by seed on axis 0.
         begin, end: G_b and G_a (12,) of the normalisation, for each task.
         steps: the number of training steps before each evaluation (evaluations,).
-        map_points: points of a map along each axis, by label. Default: the paper's.
+        map_points: points of a map along each axis, by label. Default: that of `ReacherRun`.
         alone_averse: the normalised final return (seeds, 12) of RaC51 (-3) trained on each target alone. Default: none.
     """
 
@@ -83,7 +83,7 @@ class Measures:
         return len(self.arrays[name]["seed"])
 
     def of_common_seeds(self, *names: str) -> Measures:
-        """Return the measures with these labels reduced to the seeds that all of them have, for paired differences."""
+        """Return the measures, with the named labels reduced to their common seeds, for paired differences."""
         common = reduce(np.intersect1d, (self.arrays[name]["seed"] for name in names))
         kept = {}
         for name in names:
@@ -100,11 +100,11 @@ class Measures:
         return (self.arrays[name]["return"] - self.begin) / (self.end - self.begin)
 
     def test_return(self, name: str) -> Floats:
-        """Return the normalised return (seeds, evaluations), mean over the test tasks."""
+        """Return the mean normalised return on the test tasks (seeds, evaluations)."""
         return self.normalised(name)[:, :, _N_TRAIN:].mean(axis=2)
 
     def test_failures(self, name: str) -> Floats:
-        """Return the failures per rollout (seeds, evaluations), summed over the test tasks."""
+        """Return the sum over the test tasks of failures per rollout (seeds, evaluations)."""
         return self.arrays[name]["failures"][:, :, _N_TRAIN:].sum(axis=2)
 
     def final(self, name: str, what: str, way: str = "final") -> Floats:
@@ -113,19 +113,19 @@ class Measures:
         Args:
             name: the label.
             what: "return" (normalised), "failures", "in_circle" or "distance".
-            way: "final" for acting by the paper's scores; "aware" for scores that are, at step t, the risk of gamma^t
-                times the remaining return. Default: "final".
+            way: "final" for the paper's scores; "aware" for scores that apply the risk to gamma^t times the remaining
+                return at step t. Default: "final".
         """
         values = self.arrays[name][f"{way}_{what}"]
         return (values - self.begin) / (self.end - self.begin) if what == "return" else values
 
     def final_test(self, name: str, what: str) -> Floats:
-        """Return the sum of "failures", or the mean of another measure, over the test tasks (seeds,)."""
+        """Return a measure of the final policies (seeds,): the sum over test tasks for "failures", else the mean."""
         values = self.final(name, what)[:, _N_TRAIN:]
         return values.sum(axis=1) if what == "failures" else values.mean(axis=1)
 
     def late_test(self, name: str, what: str) -> Floats:
-        """Return the "return" or the "failures" (seeds,) on the test tasks, mean over the last fifth of training."""
+        """Return the mean of the test "return" or "failures" (seeds,) over the last fifth of training."""
         curve = self.test_return(name) if what == "return" else self.test_failures(name)
         return curve[:, -max(1, curve.shape[1] // 5) :].mean(axis=1)
 
@@ -133,13 +133,15 @@ class Measures:
 def derived(arrays: Arrays) -> Arrays:
     """Add the arrays that rules and figures use instead of a run's large arrays.
 
+    The added arrays are `map_peaks` (12,), for each task the index of the map's point with the largest objective of any
+    policy; `last_variance` and `last_truth` (4, P), the maps of each policy after all tasks, with P points; and
+    `shown_tips`, every fifth step of `tips`. An array is left out if the large array is missing.
+
     Args:
         arrays: arrays of a run, or of several runs stacked on axis 0.
 
     Returns:
-        The given arrays, and those of the following that can be computed from them: `map_peaks` (12,), for each task
-        the index of the map's point where the best policy's objective is largest; `last_variance` and `last_truth`
-        (4, P), the maps of each policy after all tasks; `shown_tips`, every fifth step of `tips`.
+        The given arrays and the added arrays, by name.
     """
     found = dict(arrays)
     if "map_objective" in arrays:
@@ -153,13 +155,13 @@ def derived(arrays: Arrays) -> Arrays:
 
 
 def kept(found: Mapping[ReacherRun, Arrays]) -> dict[ReacherRun, Arrays]:
-    """Return for every run the arrays that the summary reads, which an archive keeps. Maps are kept separately.
+    """Return for every run the arrays that the summary reads. An archive keeps these arrays, and maps separately.
 
     Args:
         found: the arrays of finished runs, as trained or from an archive.
 
     Returns:
-        The same runs with fewer arrays.
+        The runs of `found`, with fewer arrays.
     """
     reduced, with_tips = {}, set()
     for run, arrays in found.items():
@@ -193,7 +195,7 @@ def measures(found: Mapping[ReacherRun, Arrays]) -> Measures:
     joined = {}
     for name, runs in by_label.items():
         runs.sort(key=lambda run: run.seed)
-        # only the arrays that all runs of the label have: runs of older versions have fewer
+        # only the arrays that all runs of the label have, as runs of older versions have fewer arrays
         names = [key for key in found[runs[0]] if key not in _NOT_JOINED and all(key in found[run] for run in runs)]
         joined[name] = {key: np.stack([found[run][key] for run in runs]).astype(float) for key in names}
         joined[name]["seed"] = np.array([run.seed for run in runs])
@@ -207,7 +209,7 @@ def measures(found: Mapping[ReacherRun, Arrays]) -> Measures:
 
 
 def summary(measured: Measures, found: Mapping[ReacherRun, Arrays]) -> Numbers:
-    """Return the numbers of the result, from which figures are drawn.
+    """Return the numbers of the result. Figures are drawn from these numbers.
 
     Args:
         measured: the measures of the runs.
@@ -232,7 +234,7 @@ def summary(measured: Measures, found: Mapping[ReacherRun, Arrays]) -> Numbers:
 
 
 def choices(measured: Measures) -> list[Numbers]:
-    """Return how each of CHOICES changes the results of the final policies: mean and interval, paired by seed."""
+    """Return how each of CHOICES changes the results of the final policies: means, and intervals paired by seed."""
     rows: list[Numbers] = []
     for words, ours, other in CHOICES:
         if ours not in measured.arrays or other not in measured.arrays:
@@ -251,7 +253,7 @@ def choices(measured: Measures) -> list[Numbers]:
 
 
 def shown_maps(measured: Measures) -> list[str]:
-    """Return the labels whose maps are drawn: for each agent and beta, the runs with finer maps, if there are any."""
+    """Return the labels whose maps are drawn. For each agent and beta, runs with finer maps are preferred."""
     shown = []
     for agent, beta in (("rasfc51", "0"), ("rasfc51", "-3"), ("sfdqn-residual", "-3")):
         fine, plain = f"{agent} fine-maps {beta}", f"{agent} {beta}"
@@ -260,11 +262,11 @@ def shown_maps(measured: Measures) -> list[str]:
 
 
 def map_arrays(measured: Measures, earlier: Mapping[str, Array] = MappingProxyType({})) -> Arrays:
-    """Return the maps that are drawn, as means over seeds, by "LABEL/NAME". They have only points that the tip reaches.
+    """Return the maps to draw, as means over seeds, by "LABEL/NAME". Maps have only the points that the tip reaches.
 
     Args:
         measured: measures of all runs. Runs from an archive have no maps.
-        earlier: the archive's maps, used for labels whose runs have no maps. Default: none.
+        earlier: the archive's maps, for labels whose runs have no maps. Default: none.
     """
     objectives, variances = ("objective", "objective_as_printed"), ("variance", "truth", "variance_pairs")
     found = {}
@@ -281,7 +283,7 @@ def map_arrays(measured: Measures, earlier: Mapping[str, Array] = MappingProxyTy
 
 
 def _curves_and_finals(measured: Measures, name: str) -> Numbers:
-    """Return means and standard errors over seeds of a label's curves over training and of its final policies."""
+    """Return means and standard errors over seeds of a label's curves over training and of its final measures."""
     curves = {
         "train_return": measured.normalised(name)[:, :, :_N_TRAIN],
         "test_return": measured.test_return(name),
@@ -296,5 +298,5 @@ def _curves_and_finals(measured: Measures, name: str) -> Numbers:
 
 
 def _short(values: Array) -> Array:
-    """Round to the digits that figures can show."""
+    """Round to 4 digits, as figures do not show more."""
     return np.round(np.asarray(values, float), 4)

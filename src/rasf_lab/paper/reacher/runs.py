@@ -1,15 +1,15 @@
 """The reacher experiment (the paper's Figures 4, 6 and 10 to 14): all its runs, and `rasf reproduce reacher`.
 
-A batch is a named group of runs. Runs are executed as an experiment of `rasf_lab.sweep`: on a GPU many runs are lanes
-of one program, on a CPU each run is a program of its own. A step of RaSFC51 is limited by the memory bandwidth, so its
-time grows with the number of lanes: up to `LANES` runs form a program (half an hour and 4 GB on an H200), fewer if
-several GPUs share the runs. The other agents are limited by the number of small operations, and more lanes cost almost
-nothing: up to `MANY_LANES` runs form a program (140 s), the largest number that was tried.
+A batch is a named group of runs. Runs are executed as an experiment of `rasf_lab.sweep`. On a GPU, many runs are lanes
+of one program. On a CPU, each run is a program. A training step of RaSFC51 is limited by memory bandwidth, so its time
+grows with the number of lanes. Up to `LANES` runs form a program (half an hour and 4 GB on an H200), and fewer if
+several GPUs share the runs. A training step of other agents is limited by the number of small operations, so more lanes
+cost almost nothing. Up to `MANY_LANES` runs form a program (140 s); more runs were not tried.
 
     OUT/reacher-sweep               the folder of the sweep, with a file for each finished run
-    OUT/reacher-sweep/libraries     ID.rasf, the policies of runs that keep them
-    OUT/reacher.npz                 the archive: runs of earlier sweeps, with the arrays that the summary reads; `pack`
-                                    writes it, and its runs are not executed again
+    OUT/reacher-sweep/libraries     ID.rasf, the policies of runs that keep their policies
+    OUT/reacher.npz                 the archive: runs of earlier sweeps, with the arrays that the summary reads. `pack`
+                                    writes the archive. Archived runs are not executed again
 
 The summary is made from the complete batches. A claim whose batches are missing is not measured.
 """
@@ -45,10 +45,10 @@ from rasf_lab.sweep.store import Finished, Store, report_progress, sweep_folder
 
 LANES, MANY_LANES = 20, 120
 _ARCHIVE = "reacher.npz"
-_TENSORBOARD = "RASF_TENSORBOARD"  # environment variable of workers: the folder for scalars
+_TENSORBOARD = "RASF_TENSORBOARD"  # environment variable that gives workers the folder for scalars
 _PAPER = ReacherRun("rasfc51", 0.0, 0)
 _FINE = replace(_PAPER, map_points=61)
-# in so few steps the paper's training does not separate the agents; rasf's own training (`beyond`) does
+# with so few steps, agents differ after rasf's own training (`beyond`), but not after the paper's training
 _QUICK = replace(
     _PAPER,
     beyond=True,
@@ -109,8 +109,8 @@ class Options:
         only: the batches to run. Default: all.
         device: the device to require: "gpu", "cpu" or "any". Default: "any".
         tensorboard: the folder for scalars for TensorBoard. Default: none.
-        library: the file for a library. Its policies are those of the first batch whose agent makes libraries, at the
-            first seed and the most averse beta. Default: none.
+        library: the path for a library. The library has the policies of one run: from the first batch whose agent makes
+            libraries, at the first seed and the most averse beta. Default: none.
     """
 
     only: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ _ALL = Options()
 
 
 def chosen(preset: str, seed: int, options: Options) -> list[ReacherRun]:
-    """Return the runs of the batches in `options.only`. One of them keeps its policies if there is `options.library`.
+    """Return the runs of the batches in `options.only`. If `options.library` is given, one run keeps its policies.
 
     Raises:
         ValueError: a batch is unknown, or no batch has an agent that makes libraries.
@@ -137,20 +137,20 @@ def chosen(preset: str, seed: int, options: Options) -> list[ReacherRun]:
     able = [group for group in groups if AGENTS[group[0].agent].makes_library]
     if not able:
         raise ValueError(
-            "library must be of a batch with an agent that learns distributions of feature returns, such as rasfc51"
+            "library needs a batch with an agent that learns distributions of feature returns, such as rasfc51"
         )
     kept = min(able[0], key=lambda one: (one.seed, one.beta))
     return [replace(one, library=one == kept) for one in chain(*groups)]
 
 
 def total_ticks(preset: str, options: Options = _ALL) -> int:
-    """Return the number of runs. Options that cannot be met are refused here, before any work."""
+    """Return the number of runs. Refuse options that cannot be met, before any run starts."""
     _gpus(options)
     return len(chosen(preset, 0, options))
 
 
 def _gpus(options: Options) -> list[str]:
-    """Return the GPUs to train on."""
+    """Return the GPUs to train on; raise ValueError if a GPU is required and there is none."""
     found = machine.gpus() if options.device in ("any", "gpu") else []
     if options.device == "gpu" and not found:
         raise ValueError("jax finds no gpu here; install rasf[cuda12] or rasf[cuda13], or leave --device out")
@@ -200,9 +200,9 @@ def summarise(preset: str, seed: int, folder: Path) -> Result | str:
     complete = {name: group for name, group in there.items() if len(group) == len(groups[name])}
     found = {run: one.arrays for group in complete.values() for run, one in group.items()}
     if preset == "paper" and not any(one.target is not None and not one.beta for one in found):
-        return f"to sum up {folder}, run the batch 'alone' too, whose returns normalise those of all agents"
+        return f"to sum up {folder}, also run the batch 'alone', as its returns normalise the returns of other batches"
     if all(one.target is not None for one in found):
-        return f"to sum up {folder}, run an agent's batch too; the returns of 'alone' only normalise those of agents"
+        return f"to sum up {folder}, also run another batch, as the batch 'alone' only normalises the returns of others"
     measured = measures(found)
     seconds = {name: float(sum(found[one]["seconds"][0] for one in group)) for name, group in complete.items()}
     lanes = {name: {"seconds": seconds[name], "lanes": len(group)} for name, group in complete.items()}
@@ -217,20 +217,20 @@ def _device(one: Finished) -> str:
 
 
 class Results:
-    """The finished runs in the sweep and the archive of a folder, which the module's header describes."""
+    """The finished runs in a folder, from the sweep and the archive that the module's header describes."""
 
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder / "reacher-sweep")
         self.archived = load_archive(folder / _ARCHIVE)
 
     def find(self, runs: Iterable[ReacherRun]) -> dict[ReacherRun, Finished]:
-        """Return those of the runs that are finished."""
+        """Return the finished runs among `runs`, with their results."""
         archived = self.archived.runs
         found = {run: archived.get(swept(run)) or self.store.finished(swept(self.as_kept(run))) for run in runs}
         return {run: one for run, one in found.items() if one is not None}
 
     def as_kept(self, run: ReacherRun) -> ReacherRun:
-        """Return the run with `library` set, if the sweep has finished it in this form, else the run unchanged."""
+        """Return the run with `library` set if the sweep has finished this form of the run, else the run unchanged."""
         other = replace(run, library=run.library or AGENTS[run.agent].makes_library)
         return other if other != run and self.store.is_finished(swept(other)) else run
 
@@ -266,7 +266,7 @@ class ReacherExperiment:
         return True
 
     def pack(self, runs: Sequence[sweep.Run], gpus: int) -> list[list[sweep.Run]]:
-        """Group runs that can be lanes of one program, if there is a GPU; else one run is one job."""
+        """Return jobs: groups of runs that can be lanes of one program. Without a GPU, each run is a job."""
         if not gpus:
             return sweep.alone(runs)
         groups: dict[ReacherRun, list[sweep.Run]] = defaultdict(list)
@@ -283,7 +283,7 @@ class ReacherExperiment:
         return jobs
 
     def execute(self, runs: Sequence[sweep.Run], scratch: Path) -> list[sweep.RunResult]:
-        """Train runs as lanes; a killed job resumes from its last checkpoint."""
+        """Train runs as lanes of one program. A killed job resumes from its last checkpoint."""
         log = os.environ.get(_TENSORBOARD)
         lanes = [unswept(each) for each in runs]
         program = LaneProgram(lanes, ScalarLog(Path(log)) if log else None)
@@ -294,7 +294,7 @@ class ReacherExperiment:
             nonlocal done
             done += 1
             self.say(f"{one.variant}, lanes {len(runs)}: {done} of {chunks} chunks of training are done")
-            report_progress(scratch, done / (chunks + 1))  # the final evaluation counts as one more
+            report_progress(scratch, done / (chunks + 1))  # the final evaluation counts as a chunk
 
         found = program.train(scratch / "lanes.checkpoint", tick, self._checkpoint_every_s)
         for lane, each in enumerate(runs):
@@ -329,7 +329,7 @@ def _library_path(run: sweep.Run, folder: Path) -> Path:
 
 
 def _scalars(found: Arrays) -> dict[str, sweep.Value]:
-    """Return the numbers for the sweep's table."""
+    """Return a run's numbers for the sweep's table."""
     returns, failures = found["final_return"], found["final_failures"]
     if len(returns) == 1:
         return {"return": float(returns[0]), "failures": float(failures[0])}
@@ -343,7 +343,7 @@ def _scalars(found: Arrays) -> dict[str, sweep.Value]:
 
 @contextmanager
 def _scalars_of_workers(tensorboard: Path | None) -> Iterator[None]:
-    """Set the folder for scalars in the environment of processes that start within the context."""
+    """Within the context, set the environment variable that gives new processes the folder for scalars."""
     before = os.environ.get(_TENSORBOARD)
     if tensorboard is not None:
         os.environ[_TENSORBOARD] = str(tensorboard.resolve())

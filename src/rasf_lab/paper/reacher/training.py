@@ -1,9 +1,9 @@
-"""The parameters of a run, which is an agent at one beta with one seed; its training and its measurements.
+"""The parameters, the training and the measurements of a run, which is one agent at one beta with one seed.
 
 Runs that differ only in beta, seed and target are lanes of one compiled program, on the device that jax finds. The
 lanes are evaluated on all tasks at regular intervals. At the end of every task, the predicted and the true variance of
-the return are mapped over positions of the tip. At the end of training, there are more evaluations, and maps of the
-objective.
+the return are mapped over positions of the tip. The end of training adds evaluations with more rollouts, and maps of
+the objective.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
 BETAS = (0.0, -1.0, -2.0, -3.0, -4.0)  # of the paper
-AGREEMENT_BETAS = (-0.05, -0.2, -0.5, -1.0, -2.0, -3.0, -4.0)  # to compare mean-variance and entropic utility
+AGREEMENT_BETAS = (-0.05, -0.2, -0.5, -1.0, -2.0, -3.0, -4.0)  # of the comparison with the entropic utility
 TRAINING = tuple(range(len(TRAINING_TARGETS)))
 TARGETS = tuple(range(len(Reacher().targets)))
 CHECKPOINT_EVERY_S = 600.0
-# settings of rasf's own training, which differ from the paper's; lab/notes/reacher.md has the effect of each
+# settings of rasf's own training, which differ from the paper's; lab/notes/reacher.md has the effect of each setting
 _BEYOND = {
     "gamma": 0.9,
     "interleaved": True,
@@ -75,34 +75,37 @@ class LateTipReacher(Reacher):
 
 @dataclass(frozen=True)
 class ReacherRun:
-    """The parameters that determine a run's numbers. Sizes are by default the paper's.
+    """The parameters that determine a run's numbers. The default sizes are those of the paper.
 
     Args:
-        agent: an agent with networks.
-        beta: the paper's beta, which multiplies the whole variance: -3 is MeanVariance(-6).
+        agent: the name of an agent with networks.
+        beta: the factor of the whole variance, as in the paper's experiments: -3 is MeanVariance(-6).
         seed: the seed.
-        target: train C51 or RaC51 on this target alone, without the target as an input. Returns are normalised by those
-            of C51 trained in this way. Default: none, train on all training targets.
-        bootstrap: what chooses the bootstrap action: "own", the policy that learns, or "gpi", GPI over all policies.
-            Default: "own".
-        target_networks: use target networks. Default: True.
-        separate_heads: draw the initial weights as if the heads of each feature were a separate layer. Default: False.
+        target: the only target to train on, for C51 and RaC51. The target is then not an input of the network. Other
+            returns are normalised by the returns of C51 trained in this way. Default: none, train on all training
+            targets.
+        bootstrap: the choice of the bootstrap action: "own", by the policy that learns, or "gpi", by GPI over all
+            policies. Default: "own".
+        target_networks: whether to use target networks. Default: True.
+        separate_heads: whether to draw the initial weights as if the heads of each feature were a separate layer.
+            Default: False.
         adam_epsilon: epsilon of Adam. Default: 1e-8.
-        late_tip: use the features of `LateTipReacher`. Default: False.
-        risky_last: train on the two targets in risky circles last, not first. Default: False.
-        beyond: train with the settings of rasf's own training (`_BEYOND`). Agents with successor features then also
-            learn neutral policies from the same steps, if beta is not 0. Default: False.
-        steps_per_task: training steps for each task.
-        evaluate_every: steps between evaluations.
-        rollouts: rollouts for each task in an evaluation.
-        final_rollouts: rollouts for each task after training.
-        width: units of each of the two hidden layers.
-        atoms: atoms of a histogram.
-        target_period: updates between copies to the target networks.
-        map_points: points of a map along each axis. With more than the default, the variance of every policy on every
-            task is kept, too.
+        late_tip: whether to use the features of `LateTipReacher`. Default: False.
+        risky_last: whether to train on the two targets in risky circles last, not first. Default: False.
+        beyond: whether to train with the settings of rasf's own training (`_BEYOND`). If beta is not 0, agents with
+            successor features then also learn neutral policies from the same steps. Default: False.
+        steps_per_task: training steps for each task. Default: 200,000.
+        evaluate_every: steps between evaluations. Default: 5,000.
+        rollouts: rollouts for each task in an evaluation. Default: 5.
+        final_rollouts: rollouts for each task after training. Default: 100.
+        width: units of each of the two hidden layers. Default: 256.
+        atoms: atoms of a histogram. Default: 51.
+        target_period: updates between copies to the target networks. Default: 1,000.
+        map_points: points of a map along each axis. If larger than the default, the variance of every policy on every
+            task is kept, too. Default: 31.
         truth_rollouts, truth_steps: number and length of the rollouts that estimate the true variance at each point.
-        library: keep the policies as a library. Default: False.
+            Default: 48 and 80.
+        library: whether to keep the policies as a library. Default: False.
     """
 
     agent: str
@@ -146,7 +149,7 @@ class ReacherRun:
 
     @property
     def variant(self) -> str:
-        """The agent and the differences from the paper's run, except coarser maps and fewer atoms."""
+        """The agent's name, and words for differences from the paper's run. Fewer map points or atoms have no word."""
         usual = type(self)
         apart = {
             "alone": self.target is not None,
@@ -164,12 +167,12 @@ class ReacherRun:
 
     @property
     def label(self) -> str:
-        """The label in results, which is the same for runs that differ only in the seed."""
+        """The label of the run in results. Runs that differ only in the seed have the same label."""
         return f"{self.variant} {self.beta:g}"
 
     @property
     def training(self) -> tuple[int, ...]:
-        """The targets of training."""
+        """The indices of the training targets, in the order of training."""
         if self.target is not None:
             return (self.target,)
         return (*TRAINING[2:], *TRAINING[:2]) if self.risky_last else TRAINING
@@ -198,7 +201,7 @@ class ReacherRun:
         Args:
             world: the world.
             training: the training tasks.
-            planned: the number of updates, for schedules over training; 0 without schedules.
+            planned: the number of updates, for settings that change over training; 0 if no setting changes.
         """
         more: dict[str, Any] = {"optimiser": adam(self.adam_epsilon), "planned": planned}
         if self.separate_heads:
@@ -211,7 +214,7 @@ class ReacherRun:
 
     @property
     def evaluated(self) -> tuple[int, ...]:
-        """The targets of evaluation."""
+        """The indices of the targets of evaluation."""
         return TARGETS if self.target is None else (self.target,)
 
 
@@ -219,9 +222,9 @@ SIZES = tuple(one.name for one in fields(ReacherRun) if type(one.default) is int
 
 
 class LaneProgram:
-    """One compiled program that trains and evaluates several runs, each a lane.
+    """One compiled program that trains and evaluates several runs. Each run is a lane.
 
-    `agent` is trained; `tester` is the same agent, prepared to score the tasks of the evaluations.
+    The attribute `agent` is the trained agent. `tester` is this agent, prepared to score the tasks of the evaluations.
 
     Args:
         runs: runs that differ only in beta, seed and target.
@@ -275,13 +278,13 @@ class LaneProgram:
         """Train and evaluate all lanes.
 
         Args:
-            checkpoint: file of the checkpoint, which is resumed if it exists. Default: none.
-            tick: called once per chunk of training.
+            checkpoint: the path of the checkpoint. An existing checkpoint is resumed. Default: none.
+            tick: function called once per chunk of training. Default: none.
             checkpoint_every_s: seconds between checkpoints. Default: 600.
 
         Returns:
-            The arrays of each run. `seconds` (2,) are the training time and the total time, divided by the number of
-            runs.
+            The arrays of each run, by name. `seconds` (2,) has the training time and the total time, divided by the
+            number of runs.
         """
         begin = time.perf_counter()
         lanes, history = fit(
@@ -306,7 +309,7 @@ class LaneProgram:
         """Return the policies of a trained lane, one for each training task, as a library for `rasf/Reacher-v0`.
 
         Args:
-            lane: the number of the lane.
+            lane: the index of the lane.
             found: the lane's arrays, as returned by `train`.
         """
         from rasf.envs.gymnasium.description import world_description
@@ -319,7 +322,7 @@ class LaneProgram:
         K, d = tasks.shape
         history: Arrays = {}
         if not run.beyond:  # with interleaved tasks, features are not recorded for each policy
-            # sums over the steps of a task, from means over the steps of chunks
+            # the sum of features over all steps of a task: steps x mean feature of the task's chunks
             phi = run.steps_per_task * found["training_phi"].reshape(K, -1, d).mean(axis=1, dtype=float)
             history = {
                 "return": np.sum(phi * tasks, axis=1),
@@ -347,7 +350,7 @@ class LaneProgram:
         return PolicyLibrary(policies, environment, trained_for, (spec,), history, notes, provenance)
 
     def evaluate(self, step: int, lanes: Lane) -> dict[str, Array]:
-        """Return the evaluation for `fit`: results of rollouts at every call, and maps at the end of a task."""
+        """Return the arrays of an evaluation for `fit`: results of rollouts, and maps at the end of a task."""
         online, beta = self.agent.acting(lanes.learner), self.beta
         found = self._curve(online, self._keys(1, step), beta, self.tasks)
         if self.log is not None:
@@ -374,10 +377,11 @@ class LaneProgram:
         return found
 
     def final(self, lanes: Lane) -> Arrays:
-        """Return the final evaluation of trained lanes.
+        """Return the arrays of the final evaluation of trained lanes.
 
-        It has many rollouts with the paper's scores and with discount-aware scores (at step t, the risk of gamma^t
-        times the remaining return), maps of the objective, and the tip positions of three rollouts for each task.
+        The arrays have results of many rollouts with the paper's scores ("final") and with discount-aware scores
+        ("aware": at step t, the risk of gamma^t times the remaining return), maps of the objective, and the tip
+        positions of three rollouts for each task.
         """
         online, beta = self.agent.acting(lanes.learner), self.beta
         arguments = (online, self._keys(4, 0), beta, self.tasks)
@@ -400,7 +404,7 @@ class LaneProgram:
                 axis=1,
             )
         if self.has_maps:
-            # the formula printed under Figure 13 is mean - variance, whatever the agent's beta
+            # the formula printed under Figure 13 is mean - variance for every beta of the agent
             printed = jnp.full_like(beta, MeanVariance.from_paper(-1.0).beta)
             for name, factor in (("map_objective", beta), ("map_objective_as_printed", printed)):
                 found[name] = np.asarray(self._beliefs(online, factor, self.tasks).objective.astype(jnp.float16))
@@ -413,10 +417,10 @@ class LaneProgram:
     def _outcome(
         self, online: Networks, key: Array, beta: Array, tasks: Tasks, risk_discount: Array | float = 1.0, *, n: int
     ) -> dict[str, Array]:
-        """Return means over n rollouts for each task, and the variance of the return.
+        """Return the variance of the return over n rollouts for each task, and means of several measures.
 
-        The means are of return, discounted return, failures, share of time in circles, and distance from the target in
-        the second half of the rollout.
+        The measures are return, discounted return, failures, the share of time in risky circles, and the distance from
+        the target in the second half of the rollout.
         """
         world, half = self.world, self.world.episode_length // 2
 
@@ -454,11 +458,11 @@ def _stacked(tasks: Sequence[Tasks]) -> Tasks:
 
 
 def _one_by_one(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Return the function for several lanes. It computes one lane after the other, because maps take much memory."""
+    """Return a function that applies `function` to one lane after the other, because maps need much memory."""
     return lambda *arguments: jax.lax.map(lambda lane: function(*lane), arguments)
 
 
 def _peak_gb() -> float:
-    """Return the peak memory so far: of the device, or of this process if the device does not report it."""
+    """Return the peak memory so far in GB: of the device, or of this process if the device does not report memory."""
     counted = jax.devices()[0].memory_stats()
     return float(counted["peak_bytes_in_use"] / 1e9) if counted else peak_gb()

@@ -1,4 +1,4 @@
-"""Rules for T1 to T6: a theorem holds if no instance violates it, a closed form if quadrature agrees to 1e-7."""
+"""Judge claims T1 to T6: a theorem holds if no instance violates it, a closed form if quadrature agrees to 1e-7."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ QUADRATURE_TOLERANCE = 1e-7
 
 
 def judge(numbers: Numbers) -> dict[str, Finding]:
-    """Return all findings from the numbers of `theory.runs.run`."""
+    """Return the findings on T1 to T6, by claim, from the numbers of `theory.runs.run`."""
     return {
         "T1": _lemma(numbers["lemma 1"]),
         "T2": _bound(numbers["theorem 1"]),
@@ -41,7 +41,7 @@ def _bound(numbers: Numbers) -> Finding:
 
 
 def _covariance(numbers: Numbers, one_step: Numbers) -> Finding:
-    """Return the finding on Theorem 3. The verdict is for the reading of Sigma~' and the norm that the proof uses."""
+    """Return the finding on Theorem 3, judged in the spectral norm by the proof's reading of Sigma~'."""
     infinity, ratio = numbers[INFINITY], one_step["error_over_eps"]
     text = (
         f"Readings of Sigma~' in the spectral norm: {_readings(numbers)}. In the induced infinity norm, which is "

@@ -1,23 +1,24 @@
-"""Numbers for T1 to T6: the paper's theory on random instances.
+"""Test the paper's theory (claims T1 to T6) on random instances.
 
-Lemma 1 (T1) is tested on random discrete distributions. The closed forms of the parametric distributions of appendix
-A.4 (T6, and Figure 7) are compared with quadrature.
+Lemma 1 (T1) is tested on random discrete distributions. The closed forms of utilities in the paper's appendix A.4 (T6,
+and Figure 7) are compared with quadrature.
 
 Theorems 1 and 2 and their discounted forms (T2, T3, T5) are tested on random MDPs with source policies and a target
-task. GPI acts by the sources' utilities with errors of at most epsilon. Its gap, how much lower its true utility is
-than that of the best source (Theorem 1) or than the optimum (Theorem 2), is compared with the theorem's bound. In the
-discounted theorems, sources are scored by the utility of z X, where X is the remaining return and z = gamma^t the
-discount at step t. A separate finding of T5: if sources are scored with z = 1 at every step, as in Algorithms 1 and 2,
-then even with exact utilities GPI can be worse than its best source on the discounted return.
+task. GPI acts by the sources' utilities with errors of at most epsilon. The gap of GPI is compared with the theorem's
+bound. The gap is the utility of the best source (Theorem 1), or the optimal utility (Theorem 2), less the true utility
+of GPI. In the discounted theorems, sources are scored by the utility of z X, where X is the remaining return and
+z = gamma^t is the discount at step t. Claim T5 also reports a case that the theorems do not cover: if sources are
+scored with z = 1 at every step, as in Algorithms 1 and 2, then even with exact utilities GPI can be worse than its best
+source on the discounted return.
 
-Theorem 3 and its discounted form (T4, T5) are about the covariance Sigma of Psi, the random sum of features with mean
-psi. A prime marks the successor state, and ^T the transpose. With approximate psi~, residual
+Theorem 3 and its discounted form (T4, T5) are about the covariance Sigma of Psi, the random sum of the d features, with
+mean psi. A prime marks the successor state, and ^T the transpose. With approximate psi~, residual
 delta~ = phi + gamma psi~' - psi~ and error e = psi~ - psi, let
 
     eps = max(|e(s, a)|^2, gamma |E[delta~ e'^T]|).
 
 The claim is |Sigma - E[delta~ delta~^T + gamma^2 Sigma~']| <= 3 eps in a "matrix-compatible norm", here the spectral
-norm unless another is named. Whether the claim holds depends on the reading of Sigma~':
+norm unless another norm is named. Whether the claim holds depends on the reading of Sigma~':
 
     about psi~'   Sigma~' = E[(Psi' - psi~')(Psi' - psi~')^T], as in the proof: the claim holds
     true Sigma'   the term gamma^2 E[e' e'^T] remains, which eps does not bound: the claim fails, unless eps is also at
@@ -28,7 +29,7 @@ norm unless another is named. Whether the claim holds depends on the reading of 
 Whether the claim holds also depends on the norm. The proof assumes |A^T| = |A| for every matrix A, and
 |e e^T| <= |e|^2. Both hold in the spectral and in the Frobenius norm. In the induced infinity norm, which is
 matrix-compatible too, |A^T| can reach d |A| and |e e^T| can reach d |e|^2, and the bound is (2 d + 1) eps instead of
-3 eps.
+3 eps. Shapes: S states, A actions, d features.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ LEARNED = "learned, minus the norm of its error"
 READINGS = (PROOF, TRUE, UNIFORM, LEARNED)
 NORMS: dict[str, Order] = {"spectral": 2, "Frobenius": "fro", "induced infinity": math.inf}
 INFINITY = "infinity norm"  # key of the numbers for the proof's reading in the induced infinity norm
-_SLACK, _GAP_SLACK = 1e-9, 1e-7  # smaller violations are errors of rounding, or of planning in the case of gaps
+_SLACK = 1e-9  # smaller violations are rounding errors
+_GAP_SLACK = 1e-7  # smaller violations of a bound on a gap are errors of planning
 _TOLERANCE = 1e-9  # of planning
 
 
@@ -99,7 +101,7 @@ def lemma_1(instances: int, seed: int, tick: Tick) -> Numbers:
 
 
 def penalties() -> dict[str, float]:
-    """Return the largest |closed form - quadrature| over parameters, for each distribution.
+    """Return for each distribution the largest |closed form - quadrature| of the utility, over several parameters.
 
     The last distribution is a projection of a 2-D Laplace distribution, for the paper's lemma on projections.
     """
@@ -118,7 +120,7 @@ def penalties() -> dict[str, float]:
 
 
 def figure_7(points: int = 200) -> dict[str, Floats]:
-    """Return the penalty U - mean at beta = 1 for a grid of variances and each distribution in LAWS (appendix A.4)."""
+    """Return utility - mean at beta = 1, for `points` variances from 0 to 1.9 and each distribution in LAWS."""
     variance = np.linspace(0.0, 1.9, points)
     return {"variance": variance} | {law: Elliptical(1.0, law).moments(0.0, variance) for law in LAWS}
 
@@ -138,8 +140,8 @@ def _density(law: Law, variance: float) -> rv_frozen:
 
 
 def _quadrature(law: rv_frozen, beta: float) -> float:
-    """Return U_beta of a distribution with mean near zero, from E expm1(beta X) by Gauss-Legendre rules on panels."""
-    reach = 300 * float(law.std())  # far out, as the product of density and exp(beta x) can decay slowly
+    """Return the entropic utility of a distribution with mean near 0, by Gauss-Legendre quadrature of expm1(beta X)."""
+    reach = 300 * float(law.std())  # so wide because the product of density and exp(beta x) can decay slowly
     half = np.concatenate([[0.0], np.geomspace(reach / 3e4, reach, 300)])
     edges = np.concatenate([-half[:0:-1], half])
     node, weight = np.polynomial.legendre.leggauss(20)
@@ -169,10 +171,10 @@ def _mixture_error(beta: float) -> float:
 
 
 def _projection_error(beta: float) -> float:
-    """Return |closed form - quadrature| of a projection of a 2-D Laplace distribution.
+    """Return |closed form - quadrature| of the utility of a projection of a 2-D Laplace distribution.
 
-    The Laplace distribution is a normal one whose covariance has a random factor, which is exponentially distributed.
-    A Gauss-Laguerre rule integrates over the factor.
+    A Laplace distribution is a normal distribution whose covariance is multiplied by an exponentially distributed
+    factor. A Gauss-Laguerre rule integrates over the factor.
     """
     Sigma, w = np.array([[0.5, 0.2], [0.2, 0.4]]), np.array([0.7, -1.1])
     variance = float(w @ Sigma @ w)
@@ -182,7 +184,7 @@ def _projection_error(beta: float) -> float:
 
 
 def _random_mdp(rng: np.random.Generator, gamma: float = 1.0) -> FiniteMDP:
-    """Return an MDP of 2 to 5 states, 2 or 3 actions, 2 features; transitions from near deterministic to diffuse."""
+    """Return a random MDP with 2 to 5 states, 2 or 3 actions and 2 features. Some MDPs are nearly deterministic."""
     S, A, d = int(rng.integers(2, 6)), int(rng.integers(2, 4)), 2
     P = rng.dirichlet(np.full(S, rng.choice([0.2, 1.0])), size=(S, A))
     P = np.maximum(P, 1e-12)
@@ -207,7 +209,7 @@ def _perturbed(rng: np.random.Generator, exact: Floats, epsilon: float) -> Float
 
 
 def bounds(instances: int, seed: int, optimal_sources: bool, discounted: bool, tick: Tick) -> Numbers:
-    """Return how many random instances violate a bound, and the largest gap / bound.
+    """Return how many random instances violate a theorem's bound on the gap, and the largest gap / bound.
 
     Args:
         instances: the number of instances.
@@ -234,7 +236,7 @@ def _random_certificate(rng: np.random.Generator, optimal_sources: bool, discoun
     w = rng.normal(size=mdp.n_features)
     count = int(rng.integers(1, 4))
     if optimal_sources:
-        # near the target, as the bound is loose for distant tasks
+        # tasks near the target, as the bound is loose for distant tasks
         tasks = [w + rng.choice([0.03, 0.3]) * rng.normal(size=mdp.n_features) for _ in range(count)]
         sources: list[Plan | Ints] = [plan(mdp, task, risk, horizon, tolerance=_TOLERANCE) for task in tasks]
     else:
@@ -270,10 +272,10 @@ def forgetful_scoring(instances: int, seed: int, tick: Tick) -> Numbers:
 
 
 def backup_errors(instances: int, seed: int, discounted: bool, tick: Tick) -> Numbers:
-    """Return for how many (instance, h, s, a) the backup of Sigma errs by more than 3 eps, and the largest error / eps.
+    """Return how often the backup of Sigma errs by more than 3 eps, and the largest error / eps.
 
-    h is the step. Both numbers are returned for each reading of Sigma~' in the spectral norm, and for the proof's
-    reading in the induced infinity norm.
+    Errors are counted for each instance, step h, state s and action a. Both numbers are returned for each reading of
+    Sigma~' in the spectral norm, and for the proof's reading in the induced infinity norm.
 
     Args:
         instances: the number of random MDPs.
@@ -316,7 +318,7 @@ def one_step(features: int = 13) -> Numbers:
 
 
 def _ratios(rng: np.random.Generator, mdp: FiniteMDP, policy: Ints) -> dict[str, Floats]:
-    """Return |Sigma_h - backup| / eps_h for all (h, s, a), by READINGS and INFINITY; psi~ is psi with random errors."""
+    """Return |Sigma_h - backup| / eps_h for all (h, s, a), by name: READINGS and INFINITY. psi~ has random errors."""
     psi, Sigma = successor_moments(mdp, policy, len(policy))
     if rng.random() < 0.5:  # normal errors, with a random size for each step
         noise = 10 ** rng.uniform(-2, 0, (len(psi), 1, 1, 1)) * rng.normal(size=psi.shape)
@@ -353,7 +355,7 @@ def _ratios(rng: np.random.Generator, mdp: FiniteMDP, policy: Ints) -> dict[str,
 
 
 def _adverse_errors(rng: np.random.Generator, mdp: FiniteMDP, policy: Ints, psi: Floats) -> Floats:
-    """Return errors of psi that cancel the residual of one (h, s, a): there delta~ and eps are close to 0."""
+    """Return errors of psi that cancel the residual of one (h, s, a), where delta~ and eps are then close to 0."""
     noise = 1e-3 * rng.normal(size=psi.shape)
     h, row = int(rng.integers(len(psi) - 1)), int(rng.integers(mdp.n_states * mdp.n_actions))
     entries = slice(mdp.indptr[row], mdp.indptr[row + 1])
@@ -364,12 +366,12 @@ def _adverse_errors(rng: np.random.Generator, mdp: FiniteMDP, policy: Ints, psi:
 
 
 def _expect(mdp: FiniteMDP, rows: Ints, values: Floats) -> Floats:
-    """Return the expectation (S A, d, d) over successors of values (n, d, d), one for each transition.
+    """Return the expectation of `values` over successors, for each pair (s, a): (S A, d, d).
 
     Args:
-        mdp: the MDP.
-        rows: the number of the pair (s, a) of each transition (n,).
-        values: the values.
+        mdp: the MDP, with n transitions.
+        rows: the index of the pair (s, a) of each transition (n,).
+        values: a matrix for each transition (n, d, d).
     """
     total = np.zeros((mdp.n_states * mdp.n_actions, *values.shape[1:]))
     np.add.at(total, rows, mdp.probability[:, None, None] * values)

@@ -1,4 +1,4 @@
-"""`rasf reproduce theory`: T1 to T6 on random instances, all from one seed."""
+"""`rasf reproduce theory`: claims T1 to T6 on random instances. One seed determines all instances."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def total_ticks(preset: str) -> int:
 
 
 def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Result:
-    """Return numbers and verdicts for T1 to T6. T7 is measured by the grid and four-room experiments."""
+    """Return numbers and findings on T1 to T6. Claim T7 is measured by the grid and four-room experiments."""
     begin = time.perf_counter()
     n = INSTANCES[preset]
     numbers: Numbers = {

@@ -1,1 +1,1 @@
-"""Engines, which execute a sweep's jobs: worker processes on this machine, or a Ray cluster."""
+"""Engines, which execute a sweep's jobs in worker processes on this machine, or on a Ray cluster."""

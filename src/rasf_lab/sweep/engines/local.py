@@ -1,11 +1,12 @@
-"""The engine `local`: worker processes on this machine, one job each at a time.
+"""The engine `local`: worker processes on this machine. A worker executes one job at a time.
 
 Workers are spawned, execute many jobs, and share compiled code through the caches of Numba and JAX on disk. (If a
-killed process leaves an entry of JAX's cache half written, JAX detects this and compiles each time, which is slow but
-correct.) A worker that dies, or exceeds its time or memory, is replaced. Workers die with the driver: on Linux at
-once, by a signal of the kernel, elsewhere at their next message to the driver. A worker has one core or one GPU. On a
-core, libraries for linear algebra use one thread, so that their sums do not depend on the number of cores. On a GPU,
-JAX fails if the GPU cannot be used, and allocates memory as needed, because another process may use the same GPU.
+killed process leaves an entry of JAX's cache half written, JAX detects this and compiles the program in each process,
+which is slow but correct.) A worker that dies, or exceeds its time or memory, is replaced. Workers die with the driver:
+on Linux at once, by a signal of the kernel, and on other systems at their next message to the driver. A worker has one
+core or one GPU. On a core, libraries for linear algebra use one thread, so that sums do not depend on the number of
+cores. On a GPU, JAX fails if the GPU cannot be used, and allocates memory as needed, because another process may use
+the same GPU.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _ON_A_GPU = {"JAX_PLATFORMS": "cuda,cpu", "XLA_PYTHON_CLIENT_PREALLOCATE": "fals
 
 
 class _Worker:
-    """A worker process, its job and the time when the job started. Each worker has a `gpu` of its own, or None."""
+    """A worker process, its job, the time when the job started, and the id of its GPU; None for a core."""
 
     def __init__(self, folder: Path, gpu: str | None) -> None:
         self.gpu = gpu
@@ -57,7 +58,10 @@ class _Worker:
 
 @contextmanager
 def _environment(gpu: str | None) -> Iterator[None]:
-    """Set the environment variables of a new process; variables that the user has set stay, except for the GPU."""
+    """Within the context, set the environment variables of new processes.
+
+    Variables that the user has set keep their values, except for CUDA_VISIBLE_DEVICES on a GPU.
+    """
     before = dict(os.environ)
     usual = _ON_A_CORE if gpu is None else _ON_A_GPU
     os.environ.update({"JAX_COMPILATION_CACHE_DIR": jax_cache(), **usual, **before})
@@ -71,14 +75,14 @@ def _environment(gpu: str | None) -> Iterator[None]:
 
 
 def _work(folder: Path, pipe: Connection, driver: int) -> None:
-    """Execute jobs from the pipe until the driver is gone; the main function of a worker."""
+    """Execute jobs from the pipe until the driver is gone. This is the main function of a worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != driver:  # the driver died before this call
             return
-    current_process().daemon = False  # a daemon could not start processes, but a run may
-    with suppress(OSError):  # runs continue without a log if it cannot be written
+    current_process().daemon = False  # runs may start processes, which a daemon cannot do
+    with suppress(OSError):  # without a log if the file cannot be written
         log = os.open(folder / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(log, 1)
         os.dup2(log, 2)
@@ -92,7 +96,7 @@ def _work(folder: Path, pipe: Connection, driver: int) -> None:
 
 
 class LocalEngine:
-    """An `Engine` with a worker for each GPU id in `gpus`, or with `workers` workers on cores if `gpus` is empty."""
+    """An `Engine` on this machine: a worker for each GPU id in `gpus`, or `workers` workers on cores without GPUs."""
 
     def __init__(self, folder: Path, workers: int, limits: RunLimits = NO_LIMITS, gpus: Sequence[str] = ()) -> None:
         whole("workers", workers)

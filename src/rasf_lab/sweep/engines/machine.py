@@ -1,4 +1,4 @@
-"""Cores, memory and GPUs of this machine, found without loading JAX, which would allocate memory on a GPU."""
+"""Cores, memory and GPUs of this machine. JAX is not loaded, because JAX would allocate memory on a GPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def memory_gb() -> float:
 
 
 def gpus() -> list[str]:
-    """Return ids of the GPUs that JAX can use; none if JAX_PLATFORMS is "cpu" or JAX has no CUDA plugin."""
+    """Return the ids of the GPUs that JAX can use; empty if JAX_PLATFORMS is "cpu" or JAX has no CUDA plugin."""
     if os.environ.get("JAX_PLATFORMS") == "cpu" or not any(map(_is_installed, ("xla_cuda12", "xla_cuda13"))):
         return []
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -46,7 +46,7 @@ def gpus() -> list[str]:
 
 
 def jax_cache() -> str:
-    """Return the folder of JAX's compiled programs. Each host has its own, as processors differ in instructions."""
+    """Return the folder of JAX's compiled programs. Hosts have separate folders, as processors differ."""
     return str(user_cache() / f"jax-{socket.gethostname()}")
 
 
@@ -55,7 +55,7 @@ def _is_installed(plugin: str) -> bool:
 
 
 def resident_gb(pid: int | None) -> float:
-    """Return the memory that a process uses now in GB; 0 if unknown."""
+    """Return the memory in GB that a process uses now; 0 if unknown."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, IndexError, ValueError):
@@ -64,7 +64,7 @@ def resident_gb(pid: int | None) -> float:
 
 
 def forget_peak() -> None:
-    """Reset the peak memory of this process, where the system can (Linux)."""
+    """Reset the peak memory of this process. This has an effect only on Linux."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -72,7 +72,7 @@ def forget_peak() -> None:
 
 
 def peak_gb() -> float:
-    """Return the peak memory of this process since `forget_peak` in GB; 0 if unknown."""
+    """Return the peak memory in GB of this process since `forget_peak`; 0 if unknown."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:

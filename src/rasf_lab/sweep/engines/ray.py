@@ -1,9 +1,9 @@
-"""The engine `ray`: jobs are tasks of a Ray cluster, an existing one at an address or one started on this machine.
+"""The engine `ray`: jobs are tasks of a Ray cluster. The cluster exists at an address or is started on this machine.
 
-Every node needs rasf and the sweep's folder at the same path. A task gives its job to a worker process of its own (the
-engine `local`), so limits, logs and faults are handled as in that engine. Ray keeps the task's process, and with it the
-worker, for the next job. If the task has a GPU, its process ends after the job, to free the GPU's memory for the next
-job. If a node or process dies, the driver tries its jobs again.
+Every node needs rasf and the sweep's folder at the same path. A task gives its job to a separate worker process (the
+engine `local`), so limits, logs and faults are handled as in the engine `local`. Ray keeps the process of the task, and
+with this process the worker, for the next job. If the task has a GPU, the process ends after the job, to free the GPU's
+memory for the next job. If a node or process dies, the driver tries its jobs again.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class RayEngine:
 
     Args:
         folder: the folder of the sweep.
-        workers: number of jobs at a time; None, the default: one for each GPU or core of the cluster.
-        limits: limits of a job; none by default.
-        address: address of the cluster; None, the default, starts a cluster on this machine.
-        use_gpus: whether each job has a GPU; False by default.
+        workers: the number of jobs at a time. Default: None, one job for each GPU or core of the cluster.
+        limits: limits of a job. Default: no limits.
+        address: address of the cluster. Default: None, start a cluster on this machine.
+        use_gpus: whether each job has a GPU. Default: False.
 
     Raises:
         ValueError: Ray is not installed, or there is no cluster at the address.
@@ -96,7 +96,7 @@ class RayEngine:
             self._ray.cancel(task, force=True)
         self._jobs.clear()
         if self._ours:
-            self._ray.shutdown()  # also stops a cluster that was started here
+            self._ray.shutdown()  # also stops a cluster that this engine has started
 
     def _ended(self, task: object, job: Job) -> Ended:
         errors = self._ray.exceptions
@@ -123,7 +123,7 @@ class RayEngine:
 
 
 def _knock(address: str) -> None:
-    """Refuse an address where no process listens; Ray itself would wait for minutes."""
+    """Raise OSError for an address where no process listens, because Ray would wait there for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     with socket.create_connection((host, int(port)), timeout=_KNOCK_S):
         return
@@ -132,7 +132,7 @@ def _knock(address: str) -> None:
 def _do(
     folder: str, described: list[Header], limits: tuple[float | None, ...], path: list[str]
 ) -> tuple[tuple[str, str] | None, bool]:
-    """Execute a job in a Ray task; return its error and whether its worker was lost. `path`: the driver's sys.path."""
+    """Execute a job in a Ray task, with the driver's sys.path `path`. Return the error and whether the worker died."""
     import ray
 
     sys.path += [each for each in path if each not in sys.path]
@@ -150,5 +150,5 @@ def _do(
 
 @cache
 def _engine(folder: str, limits: tuple[float | None, ...], gpus: tuple[str, ...]) -> LocalEngine:
-    """Return an engine with one worker, which is kept for the next job."""
+    """Return an engine with one worker. The cache keeps the engine for the next job."""
     return LocalEngine(Path(folder), 1, RunLimits(*limits), gpus)

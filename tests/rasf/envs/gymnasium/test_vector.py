@@ -193,7 +193,7 @@ def test_what_cannot_be_opened_says_why():
             open_vector(*args, **kwargs)
 
     two = SyncVectorEnv([Corridor] * 2)
-    refused("num_envs must be that of the vector environment, 2, got 3", two, 3, corridor_phi)
+    refused("num_envs must equal the vector environment's num_envs, 2, got 3", two, 3, corridor_phi)
     refused("reward is one number, not a vector of features; give phi", two)
     refused("reward is one number", "CartPole-v1", 2)
     refused("num_envs must", "CartPole-v1", 0)

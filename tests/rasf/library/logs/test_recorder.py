@@ -118,7 +118,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_a_folder_is_of_one_environment_and_one_recorder(tmp_path):
     with rasf.Recorder(gamble(), tmp_path) as env:
         play(env, 2)
-        with pytest.raises(ValueError, match="another one writes"):
+        with pytest.raises(ValueError, match="another recorder writes"):
             rasf.Recorder(gamble(), tmp_path)
     with pytest.raises(ValueError, match="another environment: its first_action was 0, now 1"):
         rasf.Recorder(gamble(first_action=1), tmp_path)

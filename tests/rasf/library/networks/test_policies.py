@@ -296,7 +296,11 @@ def one_entry(array, value):
         ("histogram/hidden/1/bias", lambda x: x[:, :-1], r"must have shape \(3, 6\)"),
         ("atoms", lambda x: x[:, ::-1], "atoms must"),
         ("atoms", lambda x: one_entry(x, np.inf), "array 'atoms' must be finite"),
-        ("psi/heads/bias", lambda _: np.zeros(3), "arrays must be those of histogram networks only, got 'psi/heads"),
+        (
+            "psi/heads/bias",
+            lambda _: np.zeros(3),
+            "arrays must contain only arrays of histogram networks, got 'psi/heads",
+        ),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(name, change, sentence):
