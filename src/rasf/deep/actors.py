@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import optax
 
-from rasf.arrays import Array, Floats32, Ints, array_namespace
+from rasf.arrays import Array, Floats, Ints, array_namespace
 from rasf.deep.agent import Agent, Learner, Policies, Tasks
 from rasf.deep.laws import Losses, Networks, Parts, TaskHeads, Transition, Within
 from rasf.deep.low_rank import MeanLowRank
@@ -147,7 +147,7 @@ class ActorAgent(Agent):
         taken = candidates[np.arange(len(chosen)), chosen]
         return np.clip(taken + noise, -1.0, 1.0).astype(np.float32)
 
-    def plain_heads(self, networks: ActorCritic, w: Floats32) -> ActorHeads:
+    def plain_heads(self, networks: ActorCritic, w: Floats) -> ActorHeads:
         return ActorHeads(self.law.plain_heads(networks.critic, w), networks.actor)
 
     def plain_outputs(

@@ -37,7 +37,7 @@ import optax
 
 from rasf import checks
 from rasf.agents import LawKind
-from rasf.arrays import Array, Floats32, Ints, array_namespace
+from rasf.arrays import Array, Floats, Ints, array_namespace
 from rasf.deep.clock import TIME_INPUTS, Clock
 from rasf.deep.laws import Law, Losses, Networks, Parts, RiskOf, TaskHeads, Transition, Within, support_atoms
 from rasf.deep.make_law import make_law
@@ -102,12 +102,12 @@ class Learner(NamedTuple):
             Empty if the setting `freeze` is 0; the online networks then choose a' throughout.
     """
 
-    online: Networks
-    target: Networks
+    online: Any
+    target: Any
     optimiser: optax.OptState
     updates: Array
-    average: Networks = ()
-    chooser: Networks = ()
+    average: Any = ()
+    chooser: Any = ()
 
 
 class Target(NamedTuple):
@@ -355,7 +355,7 @@ class Agent:
         """The number of updates after which policies are frozen; 0 if policies are never frozen."""
         return max(1, round((1 - self.settings.freeze) * self.planned)) if self.settings.freeze and self.planned else 0
 
-    def acting(self, learner: Learner) -> Networks:
+    def acting(self, learner: Learner) -> Any:
         """Return the acting networks: averaged networks if the setting `average` is not 0, else the online networks."""
         return learner.average or learner.online
 
@@ -395,7 +395,7 @@ class Agent:
         """
         return chosen
 
-    def plain_heads(self, networks: Networks, w: Floats32) -> Any:
+    def plain_heads(self, networks: Any, w: Floats) -> Any:
         """Reduce networks in numpy to what `plain_outputs` needs for a task w (d,)."""
         return self.law.plain_heads(networks, w)
 
@@ -421,7 +421,7 @@ class Agent:
         """
         return self.law.task_heads(networks, self.weights_for_all(w), self.active_features)
 
-    def scores(self, task_heads: TaskHeads, obs: Array, task_input: Array, risk: Risk) -> Array:
+    def scores(self, task_heads: Any, obs: Array, task_input: Array, risk: Risk) -> Array:
         """Return the scores (K, B, A) of all policies on a task (GPE).
 
         Args:
@@ -432,7 +432,7 @@ class Agent:
         """
         return self.law.scores(self._outputs(task_heads, self.see(obs, task_input)), task_heads, risk)
 
-    def moments(self, task_heads: TaskHeads, obs: Array, task_input: Array) -> tuple[Array, Array]:
+    def moments(self, task_heads: Any, obs: Array, task_input: Array) -> tuple[Array, Array]:
         """Return the mean and the variance (K, B, A) of the return on a task. Arguments are as for `scores`."""
         return self.law.moments(self._outputs(task_heads, self.see(obs, task_input)), task_heads)
 
@@ -512,7 +512,7 @@ class Agent:
         share = 1.0 / jnp.minimum(learner.updates + 1, self.settings.average)
         return jax.tree.map(lambda mean, now: mean + share * (now - mean), learner.average, online)
 
-    def with_spread(self, networks: Networks, spread: Array) -> Networks:
+    def with_spread(self, networks: Any, spread: Array) -> Any:
         """Return networks with covariances in units of features, given networks with covariances in units of `spread`.
 
         Args:

@@ -414,8 +414,8 @@ def _learn(
         chosen = jnp.where(chance.by_priority < share, priorities.draw(chance.share, size), chosen)
         frequency = 1 - share + share * priorities.frequency(chosen, size)
         weight = algorithm.correction(agent, frequency, learner.updates)
-    batch = lane.ring.draw(chosen, stored, len(lane.age), agent.settings.n_step, observation_size)
-    batch = batch.windows(agent.action_size)
+    drawn = lane.ring.draw(chosen, stored, len(lane.age), agent.settings.n_step, observation_size)
+    batch = drawn.windows(agent.action_size)
     learner, found = algorithm.update(agent, learner, goal, lane.scaling, lane.within, batch, weight)
     if isinstance(rated, Rated):
         rated = Rated(priorities, chosen, found.error)

@@ -49,10 +49,22 @@ class DiscreteActions:
 
     def own_batch(self, actions: npt.ArrayLike) -> Ints:
         """Return actions (B,) as the environment takes them; see `own`."""
+        return self.checked(actions).astype(np.int64) + self.first
+
+    def checked(self, actions: npt.ArrayLike) -> np.ndarray:
+        """Return actions (B,) as an array; raise ValueError unless they are whole numbers from 0 to n - 1."""
         chosen = np.asarray(actions)
-        if chosen.dtype.kind not in "iu" or (chosen.size and (chosen.min() < 0 or chosen.max() >= self.n)):
+        if (
+            chosen.ndim != 1
+            or chosen.dtype.kind not in "iu"
+            or (chosen.size and (chosen.min() < 0 or chosen.max() >= self.n))
+        ):
             raise ValueError(f"actions must be whole numbers from 0 to {self.n - 1}, got {chosen.tolist()!r:.60}")
-        return chosen.astype(np.int64) + self.first
+        return chosen
+
+    def first_of(self, n: int) -> Ints:
+        """Return n times the action 0."""
+        return np.zeros(n, np.int64)
 
     def sample(self, rng: np.random.Generator) -> int:
         """Return a random action."""
@@ -136,20 +148,29 @@ class BoxActions:
 
     def own_batch(self, actions: npt.ArrayLike) -> np.ndarray:
         """Return actions (B, m) as the environment takes them, (B, ..); see `own`."""
-        given = np.asarray(actions, np.float64)
-        if given.shape[1:] != (self.size,) or not (np.abs(given) <= 1 + _SLACK).all():
-            raise ValueError(f"actions must be vectors of {self.size} numbers in [-1, 1], got {given.tolist()!r:.80}")
+        given = self.checked(actions)
         low, high = np.array(self.low), np.array(self.high)
         found = np.clip(low + (given + 1) / 2 * (high - low), low, high)
         if not self.dtype.startswith("float"):
             found = np.rint(found)
         return found.astype(self.dtype).reshape(len(given), *self.shape)
 
+    def checked(self, actions: npt.ArrayLike) -> Floats:
+        """Return actions (B, m) as an array; raise ValueError unless they are vectors in [-1, 1]."""
+        given = np.asarray(actions, np.float64)
+        if given.ndim != 2 or given.shape[1] != self.size or not (np.abs(given) <= 1 + _SLACK).all():
+            raise ValueError(f"actions must be vectors of {self.size} numbers in [-1, 1], got {given.tolist()!r:.80}")
+        return given
+
     def unit(self, actions: npt.ArrayLike) -> Floats:
         """Return environment's own actions (B, ..) as vectors (B, m) in [-1, 1]; the inverse of `own_batch`."""
         given = np.asarray(actions, np.float64)
         low, high = np.array(self.low), np.array(self.high)
         return np.clip(2 * (given.reshape(len(given), self.size) - low) / (high - low) - 1, -1, 1)
+
+    def first_of(self, n: int) -> Floats:
+        """Return n times the action (m,) in the middle of the Box."""
+        return np.zeros((n, self.size))
 
     def sample(self, rng: np.random.Generator) -> Floats:
         """Return a random action (m,), uniform in [-1, 1]."""

@@ -22,9 +22,11 @@ from pathlib import Path
 
 import gymnasium
 import numpy as np
+import numpy.typing as npt
 
 from rasf import checks
 from rasf.envs.gymnasium import answers
+from rasf.envs.gymnasium.actions import BoxActions
 from rasf.envs.gymnasium.answers import Info, Phi
 from rasf.envs.gymnasium.description import EnvironmentDescription
 from rasf.envs.gymnasium.encoder import all_finite
@@ -59,7 +61,7 @@ class Recorder(gymnasium.Wrapper):
     `close`, or the end of a `with` block, writes the remaining steps. A closed recorder cannot take steps.
 
     Args:
-        env: the environment, with discrete actions.
+        env: the environment. `learn_from` reads logs of discrete actions only.
         folder: the folder for the parts of the log, which is made if it does not exist.
         phi: function that computes the features of a step, as for `rasf.learn`; `step` still returns the environment's
             own reward. Default: None; the features are then the environment's own vector reward.
@@ -172,9 +174,21 @@ class Recorder(gymnasium.Wrapper):
             self.flush()
         return obs, reward, terminated, truncated, info
 
-    def _number_of(self, action: object) -> int:
+    def _vector_of(self, action: object, box: BoxActions) -> npt.NDArray[np.float32]:
+        """Return an action of a Box as a vector (m,) in [-1, 1]."""
+        try:
+            given = np.asarray(action, np.float64)
+        except (TypeError, ValueError):
+            given = np.zeros(0)
+        if given.shape != box.shape or not np.isfinite(given).all():
+            raise ValueError(f"action must be finite numbers of shape {box.shape}, got {action!r:.60}")
+        return box.unit(given[None])[0].astype(np.float32)
+
+    def _number_of(self, action: object) -> int | npt.NDArray[np.float32]:
         """Return the action counted from 0, given a number of Python, numpy or a similar package."""
         first, last = self.description.first_action, self.description.first_action + self.description.n_actions - 1
+        if self.description.box is not None:
+            return self._vector_of(action, self.description.box)
         try:
             array = np.asarray(action)
             if not array.shape and array.dtype.kind in "biuf" and first <= array == np.rint(array) <= last:
@@ -198,7 +212,10 @@ class Recorder(gymnasium.Wrapper):
         if self._rows:
             obs, next_obs, action, phi, *flags, episode = zip(*self._rows, strict=True)
             arrays: Arrays = {"obs": np.array(obs), "next_obs": np.array(next_obs), "phi": np.array(phi)}
-            arrays |= {"action": np.array(action, np.int32), "episode": np.array(episode, np.int64)}
+            arrays |= {
+                "action": np.array(action, np.int32 if self.description.box is None else np.float32),
+                "episode": np.array(episode, np.int64),
+            }
             arrays |= {name: np.array(flag) for name, flag in zip(_FLAGS, flags, strict=True)}
             if not self._reports_failures:
                 del arrays["failure"]

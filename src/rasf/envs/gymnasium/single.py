@@ -333,16 +333,11 @@ def declared_bounds(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Floats |
     return np.stack([low, high], axis=1).astype(np.float64)
 
 
-def _first_action(env: gymnasium.Env) -> Any:
-    """Return an action as the environment takes it: the first one, or the middle of a Box."""
-    actions = actions_of(env.action_space)
-    return actions.own(0) if isinstance(actions, DiscreteActions) else actions.own(np.zeros(actions.size))
-
-
 def _open_bounds(env: gymnasium.Env, phi: Phi | None) -> Floats:
     """Take a step to count the features, and return infinite bounds (d, 2)."""
+    actions = actions_of(env.action_space)
     answers.checked_reset(env, 0)
-    features = answers.numbers_of(answers.checked("step", env.step(_first_action(env)))[1])
+    features = answers.numbers_of(answers.checked("step", env.step(actions.own_batch(actions.first_of(1))[0]))[1])
     if features.ndim != 1 or features.size == 0:
         raise ValueError(answers.wrong_features(features.shape, None, phi))
     return np.tile([-np.inf, np.inf], (len(features), 1))

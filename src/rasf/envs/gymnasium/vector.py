@@ -83,7 +83,7 @@ class _Vector(FeatureSource):
         return self.num_envs
 
     def _counted(self, actions: npt.ArrayLike) -> np.ndarray:
-        chosen = np.asarray(actions)
+        chosen = self.actions.checked(actions)
         if len(chosen) != self.num_envs:
             raise ValueError(f"actions must be one for each of {self.num_envs} environments, got {len(chosen)}")
         return chosen
@@ -356,7 +356,7 @@ class VectorEnvAdapter(_Vector):
     def _probe(self) -> int:
         """Take a step and return the number of features."""
         self.reset(seed=0)
-        actions = np.zeros(self.num_envs, np.int64)
+        actions = self.actions.own_batch(self.actions.first_of(self.num_envs))
         answer = self._advance(actions)
         reward = answer[1] if self._phi_of_step is None else [*self._phi_rows([0], actions, answer)]
         features = answers.numbers_of(reward)

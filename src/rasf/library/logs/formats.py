@@ -34,6 +34,7 @@ import numpy.typing as npt
 from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import whole
 from rasf.envs.gymnasium import answers
+from rasf.envs.gymnasium.actions import Actions, BoxActions, DiscreteActions, actions_of
 from rasf.envs.gymnasium.answers import Info, Phi
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription, spec_fields
 from rasf.envs.gymnasium.encoder import Encoder
@@ -102,6 +103,16 @@ def opened(env: Environment, phi: Phi | None) -> Iterator[FeatureEnvironment]:
     finally:
         if found.env is not env:
             found.close()
+
+
+def _numbered(actions: Actions) -> DiscreteActions:
+    """Return the actions of a log; raise ValueError if they are vectors."""
+    if isinstance(actions, BoxActions):
+        raise ValueError(
+            "actions of a log must be numbered (Discrete) to learn from it, because logs are learned by tables; "
+            f"they are vectors of {actions.size} numbers"
+        )
+    return actions
 
 
 # --- arrays
@@ -302,6 +313,7 @@ def _from_folder(folder: Path, max_bytes: int) -> Log:
     different = next((d for d in (described[0].difference(each) for each in described[1:]) if d is not None), None)
     if different is not None:
         raise ValueError(f"{folder} is not a log of one environment: the {different} of its parts differ")
+    _numbered(described[0].actions)
     try:
         joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0] if name != "failure"}
         joined["actions"] = joined.pop("action")
@@ -420,7 +432,7 @@ def _minari_dataset(name: str) -> Any:
 def _from_minari(dataset: Any, known: EnvironmentDescription | None, phi: Phi | None, max_bytes: int) -> Log:
     """Make a log of a Minari dataset; its vector rewards are the features, unless `phi` computes them."""
     encoder = Encoder.of(dataset.observation_space) if known is None else Encoder(known.observations)
-    choices = answers.actions_of(dataset.action_space)
+    choices = _numbered(actions_of(dataset.action_space))
     parts: dict[str, list[np.ndarray]] = {name: [] for name in _NAMES - {"failure", "truncated"}}
     declared.check_minari(dataset, max_bytes)
     for number, one in enumerate(_episodes_of(dataset, max_bytes)):
@@ -442,7 +454,7 @@ def _from_minari(dataset: Any, known: EnvironmentDescription | None, phi: Phi | 
     joined = {name: np.concatenate(part) for name, part in parts.items() if part}
     if not joined:
         raise ValueError("a log must have at least one transition, got none")
-    numbers = plain_description(encoder.size, len(choices), joined["phi"].shape[1], int(choices[0]))
+    numbers = plain_description(encoder.size, choices.n, joined["phi"].shape[1], choices.first)
     log = from_arrays(joined, numbers)
     if known is None:  # the dataset's environment need not be installed
         spec = getattr(dataset, "env_spec", None) or getattr(dataset.spec, "env_spec", None)
