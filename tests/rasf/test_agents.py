@@ -70,7 +70,7 @@ class Slow:
     ("rasf/Inventory-v0", "rasfql", "at most 4 observations"),
     ("rasf/Machines-v0", "rasfql", "at most 64 observations"),
     ("rasf/Grid-v0", "rasfql", "at most .* observations"),
-    ("rasf/Reacher-v0", "rasfc51", "the environment names it"),
+    ("rasf/Reacher-v0", "rasfc51", "the environment declares this agent"),
 ])  # fmt: skip
 def test_the_agent_that_suits_well_known_environments(env_id, agent, because):
     if not env_id.startswith("rasf/"):
