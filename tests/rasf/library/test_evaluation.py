@@ -326,9 +326,9 @@ def test_what_cannot_be_evaluated_is_refused(library, change, said):
 
 
 @pytest.mark.parametrize(("risks", "said"), [
-    ([], "risks must be a list of risks, or a dict of them by name"),
-    (NEUTRAL, "risks must be a list of risks, or a dict of them by name"),
-    ([NEUTRAL, NEUTRAL], "risks must differ in their names, neutral; to name them, give a dict"),
+    ([], "risks must be a list of risks, or a dict of risks by name"),
+    (NEUTRAL, "risks must be a list of risks, or a dict of risks by name"),
+    ([NEUTRAL, NEUTRAL], "risks must have different names, got neutral; to give other names, use a dict"),
     ([NEUTRAL, "cvar:0.1"], "risk must be a rasf risk"),
 ])  # fmt: skip
 def test_what_cannot_be_compared_is_refused(library, risks, said):

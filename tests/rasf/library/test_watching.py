@@ -223,7 +223,7 @@ def test_a_bar_shows_progress_where_it_is_asked_for(capsys, monkeypatch):
     assert capsys.readouterr().err == ""  # no terminal
     rasf.learn(Corridor, progress=True, callback=seen.append, **options)
     said = capsys.readouterr().err
-    assert "policy 1 of 1; greedy 1 an episode, 0 failures (random" in said
+    assert "policy 1 of 1; greedy return 1, 0 failures (random" in said
     assert "steps/s" in said
     assert len(seen) == 20
 
