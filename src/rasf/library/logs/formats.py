@@ -81,7 +81,7 @@ def read(data: object, *, env: Environment | None = None, phi: Phi | None = None
     if different is not None:
         held, there = getattr(log.environment, different), getattr(wanted, different)
         reason = f"its {different} are {held!r:.60}, not {there!r:.60}"
-        raise ValueError(f"the log must be of the environment {wanted.title}: {reason}")
+        raise ValueError(f"the log is of another environment than {wanted.title}: {reason}")
     return replace(log, environment=wanted)
 
 
@@ -434,8 +434,7 @@ def _from_minari(dataset: Any, known: EnvironmentDescription | None, phi: Phi | 
             rewards = _made_features(phi, (_step_of(one, t) for t in range(n)))
         elif rewards.ndim != 2:
             raise ValueError(
-                "the dataset's reward must be a vector of features, got one number; give phi(obs, action, next_obs, "
-                "info)"
+                "the dataset's reward is one number, not a vector of features; give phi(obs, action, next_obs, info)"
             )
         shown = (keys[:-1], keys[1:], np.asarray(one.actions), rewards, one.terminations, np.full(n, number))
         for name, part in zip(("obs", "next_obs", "actions", "phi", "terminated", "episode"), shown, strict=True):
