@@ -64,7 +64,7 @@ class Report:
     starts: npt.NDArray[Any]  # (n, ..) first observations, encoded for the policies
     names: tuple[str, ...] = ()  # names of the features
     sizes: Floats | None = None  # (d,) the amount that one event adds to the sum of each feature; nan if unknown
-    bounds: Bounds | None = None  # bounds on the realised means, if the library is calibrated
+    bounds: Bounds | None = None  # calibrated bounds; None if the library is not calibrated
 
     @property
     def w(self) -> Floats:
@@ -73,7 +73,7 @@ class Report:
 
     @property
     def acting_w(self) -> Floats | None:
-        """The weights (d,) with which actions were chosen, if they differ from those of the task; else None."""
+        """The weights (d,) with which actions were chosen, if they differ from the task's weights; else None."""
         return None if self.rule.w is self.w else self.rule.w
 
     @property
@@ -121,8 +121,8 @@ class Report:
         """The mean sum of every feature over an episode, undiscounted, with its interval, by the feature's name.
 
         If a sum is 0 in all episodes, its interval depends on the value of one event. This value is known only if the
-        environment declares the feature's bounds in one step and one bound is 0: it is the other bound. If the value
-        is unknown, the ends of the interval are nan.
+        environment declares the feature's bounds in one step and one bound is 0. The value is then the other bound. If
+        the value is unknown, the ends of the interval are nan.
         """
         return {name: _of_sums(self.phi[:, i], self._size(i)) for i, name in enumerate(self.feature_names)}
 
@@ -273,7 +273,7 @@ class Report:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Reports from the same start states, by name. Each report is a row of the tables: a risk, or a control's price."""
+    """Reports from the same start states, by name. Each report is a row of a table: a risk, or a control at a price."""
 
     reports: dict[str, Report]
 

@@ -80,8 +80,8 @@ def learn(
             distribution (`random_tasks`). Without such a distribution, weights are uniform in [0, 1] with the given
             `signs`.
         agent: One of auto, sfql, rasfql, rasf-model, sfc51, rasfc51, sfdqn, sfdqn-residual, rasfdqn. sfql, rasfql and
-            rasf-model learn tables, the other agents networks. With auto, the observations decide, and `notes` give the
-            reason. Default: auto.
+            rasf-model learn tables, the other agents networks. With auto, the choice depends on the observations, and
+            `notes` give the reason. Default: auto.
         risk: One or several risks that policies are trained for. With several risks, the policies of each risk choose
             the actions in an equal share of `steps_per_task`. Default: neutral.
         steps_per_task: Steps of the environment for each task. Default: 20,000 for tables, 200,000 for the paper's

@@ -1,7 +1,8 @@
 """Acting within limits: the best pair (policy, action) among the pairs whose expected costs are within the budget.
 
-`rasf.limits` defines the budget. The actions of the selected policy are always within the budget. Another acting rule
-gives the values of the pairs. In shapes, K is the number of policies, B of observations, A of actions, m of limits.
+`rasf.limits` defines the budget. After the first choice, the selected policy's own action is always within the budget.
+Another acting rule gives the values of the pairs. In shapes, K is the number of policies, B of observations, A of
+actions, and m of limits.
 """
 
 from __future__ import annotations
