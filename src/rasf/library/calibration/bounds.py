@@ -80,7 +80,7 @@ def bounds_of_errors(errors: Floats, by_chance: Floats, level: float) -> tuple[F
 
     Args:
         errors: errors of n queries in q quantities, (n, q).
-        by_chance: the standard error of each error that is due to few episodes, (n, q).
+        by_chance: the standard error of each error, due to few episodes, (n, q).
         level: the share of new queries that keep each bound.
 
     Returns:
@@ -107,5 +107,5 @@ def shrunk(errors: Floats, by_chance: Floats) -> Floats:
 
 
 def enough(level: float) -> int:
-    """Return the least number of queries for a bound of this level; with fewer queries, it is the largest error."""
+    """Return the least number of queries for a bound of this level. With fewer, the bound is the largest error."""
     return int(np.ceil(level / (1 - level) - 1e-9))

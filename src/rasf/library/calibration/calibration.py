@@ -255,7 +255,7 @@ class Calibration:
         A sentence gives the risk at which the error is largest. Predictions are off if the mean error over queries is
         more than two standard errors, and also more than a quarter of the realised spread (for mean and CVaR) or a
         factor of 1.5 (for spread and costs). Errors below 2 % of the return, or of the largest cost, do not count,
-        because in a deterministic environment, where the spread is 0, all errors would count.
+        because otherwise all errors would count in a deterministic environment, where the spread is 0.
         """
         worst: dict[str, tuple[float, str]] = {}
         for name, mask in self.groups().items():
