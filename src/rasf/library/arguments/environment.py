@@ -1,4 +1,4 @@
-"""The environment of `learn`, opened once for tables and `num_envs` times for networks, and the choice of an agent."""
+"""The environments of `learn` (one for tables, `num_envs` for networks), and the choice of an agent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Learnable: TypeAlias = Environment | gymnasium.vector.VectorEnv | World
 
 _NETWORKS, _PAPERS_NETWORKS = "rasfdqn", "rasfc51"  # the networks that "auto" chooses
-_MARGIN = 0.5  # estimated bounds are widened on either side by this share of their range
+_MARGIN = 0.5  # share of their range by which estimated bounds are widened on either side
 _FEW = 100_000  # largest number of possible observations for which a table is chosen without a random walk
 _LONG = 48  # largest size of an observation for which a table is chosen; a flattened view of 7 x 7 cells is larger
 _RECURRING = 20_000  # steps of the random walk that tests whether observations recur
@@ -47,7 +47,7 @@ class GivenEnvironment:
     closing: ExitStack
 
     def open(self, agent: str, risks: Sequence[Risk], seed: int) -> tuple[Opened, AgentSpec, list[str]]:
-        """Return the open environment, the agent that learns from it ("auto" chooses one), and notes on the choice."""
+        """Return the open environment, the agent ("auto" chooses an agent), and notes on this choice."""
         if is_world(self.env):  # Gymnasium need not be installed
             from rasf.library.networks.worlds import WorldAdapter
 
@@ -83,7 +83,7 @@ class GivenEnvironment:
         return first, spec, notes
 
     def greedy_check(self, steps: int, seed: int) -> GreedyCheck | None:
-        """Return the evaluation of greedy policies in training; None if no second environment can be made."""
+        """Return the checks of greedy policies in training; None if no second environment can be made."""
         env = self.env
         if is_world(env) and find_spec("gymnasium") is None:
             return None
@@ -114,7 +114,7 @@ def _notes_on_images(world: FeatureVector) -> list[str]:
 
 
 def count_failures(world: Opened, rule: FailureRule) -> None:
-    """Count failures by a rule, which needs the observations of single environments."""
+    """Set the rule that decides which steps of an environment are failures."""
     for one in getattr(world, "environments", [world]):
         if not hasattr(one, "count_failures"):
             raise ValueError(
@@ -157,13 +157,13 @@ def networks_for(risks: Sequence[Risk]) -> AgentSpec:
 
 
 def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ()) -> tuple[AgentSpec, str]:
-    """Choose the agent that the environment names, else tables if observations are few or recur, else networks.
+    """Choose the agent that the environment declares, else tables if observations are few or recur, else networks.
 
     Tables need observations of whole numbers. Either at most 100,000 observations are possible, or observations are
     short, are not images, and few of them are new in the second half of a random walk.
 
     Args:
-        env: The environment; it may be reset and stepped. Its attribute `preferred_agent` names an agent.
+        env: The environment, which may be reset and stepped. Its attribute `preferred_agent` declares an agent.
         seed: Seed of the random walk.
         risks: The risks that policies are trained for. Default: none.
 
@@ -173,7 +173,7 @@ def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ())
     encoder, table, networks = env.encoder, AGENTS["rasfql"], networks_for(risks)
     preferred = getattr(env.env.unwrapped, "preferred_agent", None)
     if preferred is not None:
-        return library_agent(preferred), "the environment names it"
+        return library_agent(preferred), "the environment declares this agent"
     if not encoder.integers:
         return networks, "observations are not whole numbers of a bounded range and may not recur exactly"
     if encoder.n_possible is not None and encoder.n_possible <= _FEW:
