@@ -70,7 +70,7 @@ class Slow:
     ("rasf/Inventory-v0", "rasfql", "at most 4 observations"),
     ("rasf/Machines-v0", "rasfql", "at most 64 observations"),
     ("rasf/Grid-v0", "rasfql", "at most .* observations"),
-    ("rasf/Reacher-v0", "rasfc51", "the environment names it"),
+    ("rasf/Reacher-v0", "rasfc51", "the environment declares this agent"),
 ])  # fmt: skip
 def test_the_agent_that_suits_well_known_environments(env_id, agent, because):
     if not env_id.startswith("rasf/"):
@@ -182,7 +182,7 @@ def test_settings_change_by_name():
     assert with_settings(TableSettings(), {"alpha": 0.1}) == TableSettings(alpha=0.1)
     for base, given, said in (
         (network_settings("sfdqn"), {"law": "histogram"}, "settings must be among .*, got law"),
-        (network_settings("sfdqn"), {"surprise": 0.5}, "^surprise is called prioritised now$"),
+        (network_settings("sfdqn"), {"surprise": 0.5}, "^setting surprise has the new name prioritised$"),
         (network_settings("sfdqn"), {"atoms": 5}, "got atoms"),
         (network_settings("rasfc51"), {"events": (0,)}, "got events"),
         (TableSettings(), {"risk": AVERSE}, "got risk"),

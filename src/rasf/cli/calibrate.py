@@ -1,4 +1,4 @@
-"""`rasf calibrate`: act with a library, and store in its file how far predictions are from realised values."""
+"""`rasf calibrate`: act with a library, and store the errors of its predictions in its file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPTIONS = ("episodes", "seed", "max_steps", "phi", "tasks")
 
 @command(CALIBRATION)
 def calibrate(values: Header) -> None:
-    """Act with a library on tasks and risks, and save the errors of predictions, for bounds such as "at most 4 %".
+    """Act with a library on tasks and risks, and save the errors of its predictions, from which bounds follow.
 
     Example: `rasf calibrate rooms.rasf --episodes 9000 --risk neutral --risk mean-variance:-4 --plot reliability.png`
     """
@@ -25,7 +25,7 @@ def calibrate(values: Header) -> None:
     from rasf.library.file import load
 
     if "file" not in values:
-        raise ValueError("file must be given, a library made by `rasf train`")
+        raise ValueError("file must be given: a library made by `rasf train`")
     target = check_writable("out", values["out"] if "out" in values else values["file"])
     drawn = values.get("plot")
     if drawn is not None:

@@ -32,7 +32,7 @@ _STANDARD_OUTPUT = Path("-")
 
 @command(EVALUATION)
 def evaluate(values: Header) -> None:
-    """Act with a library for given weights and risks, and compare the results; without --w, describe the library.
+    """Act with a library for given weights and risks, and compare the results. Without --w, describe the library.
 
     Example: `rasf evaluate gathering.rasf`
 
@@ -71,8 +71,8 @@ class _Job(NamedTuple):
     file: Path
     library: PolicyLibrary
     env: str
-    env_kwargs: dict[str, object]  # empty: the arguments of training
-    w: Floats | list[Floats]  # (n, d); empty: only describe the library
+    env_kwargs: dict[str, object]  # if empty, the arguments of training are used
+    w: Floats | list[Floats]  # (n, d); if empty, the library is only described
     risks: list[Risk]
     options: Header
     json: Path | None
@@ -85,13 +85,13 @@ class _Job(NamedTuple):
 
 
 def _job(values: Header) -> _Job:
-    """Read the arguments, and refuse invalid ones before acting."""
+    """Return the checked arguments; raise ValueError for invalid arguments, before acting."""
     from rasf.library.file import load
     from rasf.limits import Limit
     from rasf.risk.certainty import static_risk
 
     if "file" not in values:
-        raise ValueError("file must be given, a library made by `rasf train`")
+        raise ValueError("file must be given: a library made by `rasf train`")
     target, plot, weights = values.get("json"), values.get("plot"), values.get("w", [])
     if target not in (None, _STANDARD_OUTPUT):
         check_writable("json", target)
@@ -100,12 +100,12 @@ def _job(values: Header) -> _Job:
 
         check_plot(plot)
         if not 1 <= len(weights) <= MOST_PANELS:
-            raise ValueError(f"plot shows 1 to {MOST_PANELS} tasks, got {len(weights)} by --w")
+            raise ValueError(f"plot is for 1 to {MOST_PANELS} tasks, got {len(weights)} by --w")
     library = load(values["file"])
     unused = [name for name in ("env", "env_kwargs", "risk", "price", *_OPTIONS, *_LIMITS) if name in values]
     if not len(weights) and unused:
         flag = next(row.flag for row in EVALUATION if row.name == unused[0])
-        raise ValueError(f"{flag} is for acting, which needs weights: give --w, {library.n_features} numbers")
+        raise ValueError(f"{flag} is for acting, which needs weights: give {library.n_features} numbers by --w")
     if len(weights) and weights.shape[1] != library.n_features:
         raise ValueError(f"w must be {library.n_features} numbers, got {weights.shape[1]}")
     risks = values.get("risk") or library.risks()
@@ -126,15 +126,15 @@ def _job(values: Header) -> _Job:
     env, kwargs = "", values.get("env_kwargs", {})
     if len(weights):
         if library.environment.phi is not None and "phi" not in values:
-            trained = f"file was trained with phi, {library.environment.phi}"
-            raise ValueError(f"{trained}: give it by --phi MODULE:NAME, or evaluate(.., phi=..) in Python")
+            trained = f"the library was trained with the function phi {library.environment.phi}"
+            raise ValueError(f"{trained}: give the function by --phi MODULE:NAME, or by evaluate(.., phi=..) in Python")
         env = import_environment(values["env"]) if "env" in values else own_environment(library)
         kwargs = arguments_like(library, env, kwargs) if kwargs else {}
     return _Job(values["file"], library, env, kwargs, weights, risks, options, target, plot)
 
 
 def _compare(job: _Job) -> list[Comparison]:
-    """Return a comparison for each task; all comparisons have the same seed, and so the same start states."""
+    """Return a comparison for each task. All comparisons have the same seed and therefore the same start states."""
     if not len(job.w):
         return []
     from rasf.envs.gymnasium.single import make
@@ -185,7 +185,7 @@ def _write_json(job: _Job, compared: list[Comparison]) -> None:
 
 
 def _printed(value: object) -> object:
-    """Return functions by name, limits as text, and other values unchanged."""
+    """Return a value for JSON: the name of a function, limits as text, and other values unchanged."""
     if isinstance(value, dict):
         return {name: part if isinstance(part, list) else str(part) for name, part in value.items()}
     return f"{value.__module__}:{getattr(value, '__name__', type(value).__name__)}" if callable(value) else value

@@ -1,4 +1,4 @@
-"""The command line: the commands of this package, and those of other packages with entry points `rasf.commands`.
+"""The command line: the commands of this package, and of other packages with entry points `rasf.commands`.
 
 An error is one sentence on standard error and a non-zero exit code, without a traceback. Ctrl-C ends a command with
 code 130; see `rasf.cli.terminal`.

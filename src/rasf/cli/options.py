@@ -1,6 +1,6 @@
-"""Commands made from declared arguments: each argument has an option, and a TOML file (`--config`) can give it too.
+"""Commands made from declared arguments. Values are given by options, or by a TOML file (`--config`).
 
-Options and file have the same names, and their values are read by the same functions. Options take precedence.
+Options and file have the same names, and the same functions read their values. Options take precedence.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ def command(arguments: tuple[Argument, ...]) -> Callable[[Callable[[Header], Non
     """Make a command from a function that takes a dict of values by argument name.
 
     Args:
-        arguments: Declared arguments; those with a flag become options. Flags of the same argument exclude each other.
+        arguments: Declared arguments. Arguments with a flag become options. Flags of the same argument exclude each
+            other.
 
     Returns:
-        A decorator; the docstring of the function is the command's help.
+        A decorator. The docstring of the function is the command's help.
     """
     rows = given_at(arguments, FLAG)
 
@@ -71,7 +72,7 @@ def _parameter(row: Argument) -> Parameter:
 
 
 def _gathered(rows: Mapping[str, Argument], given: Header, config: Path | None) -> Header:
-    """Return the values by argument name; a flag replaces values that the file gives for the same argument."""
+    """Return the values by argument name; flags replace values of the file for the same argument."""
     flags = read_values(rows, {flag: list(one) if isinstance(one, tuple) else one for flag, one in given.items()})
     values = {} if config is None else _read_config(config, rows)
     named = {rows[flag].name for flag in flags}
@@ -98,7 +99,7 @@ def _read_config(path: Path, rows: Mapping[str, Argument]) -> Header:
 
 
 def own_environment(library: PolicyLibrary) -> str:
-    """Return the id of the environment that a library was trained on; refuse an id that is missing or unknown."""
+    """Return the id of the environment that a library was trained on; raise ValueError if it is missing or unknown."""
     from rasf.envs.registration import is_registered
 
     env_id = library.environment.id
@@ -108,14 +109,14 @@ def own_environment(library: PolicyLibrary) -> str:
         )
     if not is_registered(env_id):
         raise ValueError(
-            f"env must be given as MODULE:{env_id}, where MODULE registers it, because neither Gymnasium nor "
-            "MO-Gymnasium (rasf[mo]) has this id"
+            f"env must be given as MODULE:{env_id}, where MODULE registers this id, because neither Gymnasium nor "
+            "MO-Gymnasium (rasf[mo]) has it"
         )
     return env_id
 
 
 def arguments_like(library: PolicyLibrary, env_id: str, given: Header) -> Header:
-    """Return keyword arguments of an environment: `given`, and in the library's environment those of training too."""
+    """Return keyword arguments of an environment: `given`, after those of training if it is the library's own."""
     return library.environment.make_kwargs(**given) if env_id == library.environment.id else given
 
 

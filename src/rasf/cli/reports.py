@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from rasf.statistics import Interval
 
 _ENDS = ("", "_low", "_high")
-_SHOWN = 12  # rows, at most, in the table of policies
-_BESIDE = 6  # sums of features that fit into 100 columns
+_SHOWN = 12  # largest number of rows in the table of policies
+_BESIDE = 6  # number of sums of features that fit into 100 columns
 
 
 def print_comparison(compared: Comparison, discounted: bool) -> None:
-    """Print tables of measures and of sums of features for one task, with a row for each risk and 95 % intervals."""
+    """Print the tables of measures and of sums of features for one task: a row for each risk, with 95 % intervals."""
     from rasf.library.evaluation import WORST
 
     first = next(iter(compared.reports.values()))
@@ -57,7 +57,7 @@ def _print_table(title: str | None, corner: str, heads: Sequence[str], cells: di
 
 
 def print_calibration(found: Calibration) -> None:
-    """Print a table of predicted and realised values for each risk, and sentences on predictions that are off."""
+    """Print a table of predicted and realised values for each risk, and sentences on wrong predictions."""
     heading, *rows = found.rows()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, name in enumerate(heading):
@@ -82,11 +82,11 @@ def _remarks(compared: Comparison, of: str) -> Iterator[str]:
         yield f"{short_risk(risk)} against {short_risk(names[0])}, episode by episode: {', '.join(said)}"
     for risk, report in compared.reports.items():
         if report.bounds is not None:
-            yield f"{short_risk(risk)}: bounds, {report.bounds.sentence()}"
+            yield f"{short_risk(risk)}: bounds: {report.bounds.sentence()}"
         for remark in report.remarks():
             yield f"{short_risk(risk)}: {remark}"
     if all(report.failures is None for report in compared.reports.values()):
-        yield "failures are not counted: the environment reports none in info['failure']"
+        yield "failures are not counted: the environment does not report info['failure']"
 
 
 def print_library(file: Path, library: PolicyLibrary) -> None:
@@ -121,12 +121,12 @@ def print_library(file: Path, library: PolicyLibrary) -> None:
         over = "the log" if from_log else "training"
         say(f"{' and '.join(totals)} {'are totals' if len(totals) > 1 else 'is a total'} over {over}")
     if from_log:
-        say("'predicted' is the risk's value of the discounted return from the log's start states, with 95 % intervals")
+        say("'predicted': value of the risk for the discounted return from the log's start states, 95 % interval")
     say(_how_to_evaluate(file, library))
 
 
 def _how_to_evaluate(file: Path, library: PolicyLibrary) -> str:
-    """Return a sentence on how to evaluate a library: with phi if it was trained with phi, else with a command."""
+    """Return a sentence on how to evaluate a library, with phi if the library was trained with phi."""
     from rasf.envs.registration import is_registered
 
     phi, env_id = library.environment.phi, library.environment.id
@@ -140,7 +140,7 @@ def _how_to_evaluate(file: Path, library: PolicyLibrary) -> str:
 
 
 def _made(provenance: object) -> Iterator[str]:
-    """Yield a line for each training; the provenance comes from a file and may have any type."""
+    """Yield a line for each training. The provenance comes from a file and may be of any type."""
     if not isinstance(provenance, dict):
         return
     parts = provenance.get("merged")
@@ -166,7 +166,7 @@ def _signed(interval: Interval) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a number as text: with three digits, or whole from 100 to 99999; a dash for nan."""
+    """Return a number as text: with three digits, rounded to a whole number from 100 to 99999, and a dash for nan."""
     if math.isnan(value):
         return "-"
     value += 0.0  # turns -0.0 into 0.0

@@ -1,7 +1,7 @@
 """The terminal: results on standard output, progress and errors on standard error, and Ctrl-C.
 
 Ctrl-C ends a command at once (`leaving_at_once`). Commands with workers to stop or results to save handle Ctrl-C
-themselves: `rasf train` by an `Interrupt`, others by KeyboardInterrupt (`interruptible`).
+themselves: `rasf train` by an `Interrupt`, other commands by KeyboardInterrupt (`interruptible`).
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from rich.progress import (
 from rasf.files import is_stream
 
 INTERRUPTED = 130  # exit code
-console = Console(emoji=False)  # else the end of "mean-variance:-1:" becomes an emoji
+console = Console(emoji=False)  # with emoji, the end of "mean-variance:-1:" would become an emoji
 
 
 def on_stderr() -> Console:
-    """Return the console for progress and errors."""
+    """Return the console for progress and errors, which prints on standard error."""
     return Console(stderr=True, emoji=False)
 
 
 def counted() -> Progress:
-    """Return a progress bar over a count, such as episodes."""
+    """Return a progress bar that counts items, such as episodes."""
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(SpinnerColumn(), TextColumn("{task.description}"), *columns, console=on_stderr())
 
 
 def say(sentence: str) -> None:
-    """Print a sentence without markup; only the terminal wraps it."""
+    """Print a sentence in one line, without markup."""
     console.print(printable(sentence), markup=False, highlight=False, soft_wrap=True)
 
 
@@ -53,12 +53,12 @@ def counted_policies(number: int) -> str:
 
 
 def printable(text: object) -> str:
-    """Return text from a file or an environment without control characters."""
+    """Return text from a file or an environment, with control characters replaced by question marks."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(text))
 
 
 def check_writable(name: str, path: Path) -> Path:
-    """Refuse a file that cannot be written, before the work begins.
+    """Return `path`, or raise ValueError if the file cannot be written.
 
     Args:
         name: the option, for the error message.
@@ -68,7 +68,8 @@ def check_writable(name: str, path: Path) -> Path:
         `path`.
 
     Raises:
-        ValueError: `path` is a folder, a block device or a socket, its folder does not exist, or it cannot be written.
+        ValueError: `path` is a folder, a block device or a socket, is in a folder that does not exist, or cannot be
+            written.
     """
     try:
         if is_stream(path, name):
@@ -83,7 +84,7 @@ def check_writable(name: str, path: Path) -> Path:
 
 
 def check_folder(name: str, folder: Path) -> Path:
-    """Refuse a folder that cannot be written to or created."""
+    """Return `folder`, or raise ValueError if the folder cannot be written to or created."""
     there = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))
     try:
         with tempfile.TemporaryFile(dir=there):
@@ -93,16 +94,17 @@ def check_folder(name: str, folder: Path) -> Path:
 
 
 def check_plot(plot: Path) -> None:
-    """Refuse the path of a figure that does not end in .png or cannot be written."""
+    """Raise ValueError if the path of a figure does not end in .png or cannot be written."""
     if plot.suffix != ".png":
         raise ValueError(f"plot must end in .png, got {plot}")
     check_writable("plot", plot)
 
 
 class Interrupt:
-    """Ctrl-C requests a stop; a second Ctrl-C calls `undo` and ends the process, because an exception could crash JAX.
+    """Context in which a first Ctrl-C requests a stop, and a second Ctrl-C calls `undo` and ends the process.
 
-    While a file is saved (`saving`), the second Ctrl-C raises KeyboardInterrupt, so that no incomplete file is left.
+    The second Ctrl-C raises no exception, because an exception could crash JAX. But while a file is saved (`saving`),
+    it raises KeyboardInterrupt, so that no incomplete file is left.
     """
 
     def __init__(self, bar: Progress, undo: Callable[[], None]) -> None:
@@ -124,16 +126,16 @@ class Interrupt:
             self._undo()
             _leave(number, frame)
         self.asked = True
-        with suppress(RuntimeError):  # raised if the signal came in the middle of a print
+        with suppress(RuntimeError):  # raised if the signal interrupts a print
             self._bar.console.print("stopping soon, to save; a second Ctrl-C exits at once", style="yellow")
 
 
 @contextmanager
 def leaving_at_once() -> Iterator[None]:
-    """In this context, until `interruptible` is called, Ctrl-C ends the process silently with code 130.
+    """Let Ctrl-C end the process silently with code 130 in this context, until `interruptible` is called.
 
-    A process that ignores SIGINT still ignores the signal. KeyboardInterrupt is not used, because Python drops an
-    exception that is raised within some callbacks, such as the callback that JAX runs at each garbage collection.
+    A process that ignores SIGINT still ignores the signal. KeyboardInterrupt is not used, because Python drops
+    exceptions that are raised within some callbacks, such as the callback that JAX runs at each garbage collection.
     """
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.SIG_IGN:

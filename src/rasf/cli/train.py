@@ -1,13 +1,13 @@
 """`rasf train`: train a library on an environment or from a log, show the progress, and save the library.
 
-Training is preceded by a rehearsal, the same call with one step per task. The rehearsal finds errors that would occur
-only after hours (weights of the wrong size, networks that do not fit the library of `--grow`), and gives the number of
-policies.
+Training begins with a rehearsal: the same call with one step per task. The rehearsal finds errors that would otherwise
+occur only after hours (weights of the wrong size, networks that do not fit the library of `--grow`), and gives the
+number of policies.
 
-Ctrl-C stops training soon and saves the policies learned so far; a second Ctrl-C exits at once without a library. An
+Ctrl-C stops training soon and saves the policies learned so far. A second Ctrl-C exits at once without a library. An
 existing library is replaced only with `--overwrite`, and keeps its log until the new library is saved. During training
-there are three more files beside `--out`: the log named LOG.part, OUT.checkpoint, and a lock. A run that was killed
-resumes from the checkpoint when the same command is given again, with bit-identical results.
+there are three more files beside `--out`: the log LOG.part, OUT.checkpoint, and a lock. If a run was killed, the same
+command resumes from the checkpoint, with bit-identical results.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _SCALARS = (
 def train(values: Header) -> None:
     """Train a library of policies on an environment with discrete actions.
 
-    Ctrl-C stops and saves the policies learned so far; a second Ctrl-C exits at once. A run that was killed resumes
-    from its last checkpoint when the same command is given again.
+    Ctrl-C stops training and saves the policies learned so far. A second Ctrl-C exits at once. If a run was killed, the
+    same command resumes from the last checkpoint.
 
     Example: `rasf train resource-gathering-v0 --tasks 8 --risk mean-variance:-4 --gamma .9 --out gathering.rasf`
 
@@ -82,7 +82,7 @@ class _Job(NamedTuple):
     """
 
     env: str
-    base: PolicyLibrary | None  # to grow
+    base: PolicyLibrary | None  # the library of --grow
     options: Header
     steps: int | None
     out: Path
@@ -100,7 +100,7 @@ class _Job(NamedTuple):
         return self.out.with_name(f"{self.out.name}.checkpoint")
 
     def learn(self, **more: object) -> PolicyLibrary:
-        """Call `rasf.learn`, or `grow` of the base library if there is one."""
+        """Return the library of `rasf.learn`, or of the base library's `grow`."""
         from rasf.library.learn import learn
 
         grow = learn if self.base is None else self.base.grow
@@ -134,11 +134,11 @@ def _train_from(values: Header) -> None:
 
 
 def _new_file(values: Header) -> Path:
-    """Return the path of the library; refuse a path that cannot be written, and missing tasks."""
+    """Return the path of the library; raise ValueError if it cannot be written, or if tasks are missing."""
     if "out" not in values:
-        raise ValueError("out must be given, the file of the library, such as --out gathering.rasf")
+        raise ValueError("out must be given: the file for the library, such as --out gathering.rasf")
     if "tasks" not in values:
-        raise ValueError("tasks must be given: --tasks 8 draws them, --w 1,0,.1 or --tasks-file FILE gives them")
+        raise ValueError("tasks must be given: a number by --tasks 8, or weights by --w 1,0,.1 or --tasks-file")
     out = check_writable("out", values["out"])
     if is_stream(out):
         raise ValueError(f"out must be a file in a folder, got {out}")
@@ -152,7 +152,7 @@ def _new_file(values: Header) -> Path:
 
 
 def _job(values: Header) -> _Job:
-    """Read the arguments, and refuse invalid ones before the environment is opened."""
+    """Return the checked arguments; raise ValueError for invalid arguments, before the environment is opened."""
     out = _new_file(values)
     beside = out.with_suffix(".log.jsonl") if out.suffix == ".rasf" else out.with_name(f"{out.name}.log.jsonl")
     log = check_writable("log", values.get("log", beside))
@@ -164,7 +164,7 @@ def _job(values: Header) -> _Job:
 
         base = load(values["base_library"])
     if "env" not in values and base is None:
-        raise ValueError("env must be given, the id of an environment, such as resource-gathering-v0")
+        raise ValueError("env must be given: the id of an environment, such as resource-gathering-v0")
     env = import_environment(values["env"]) if base is None or "env" in values else own_environment(base)
     if folder is not None:
         check_folder("tensorboard", folder)
@@ -178,12 +178,12 @@ def _job(values: Header) -> _Job:
 
 
 def _settings(values: Header) -> Header:
-    """Return the settings of the agent; refuse arguments that have a flag or that only Python can give."""
+    """Return the settings of the agent; raise ValueError for arguments that have a flag or are only for Python."""
     settings: Header = values.get("settings", {})
     taken = {row.name for row in TRAINING if FLAG in row.where or row.read is None}
     for name in settings:
         if name in taken:
-            raise ValueError(f"set must name a setting of the agent; {name} is not one, or has its own option")
+            raise ValueError(f"set must name a setting of the agent; {name} is not a setting, or has its own option")
     if isinstance(settings.get("widths"), int):  # --set widths=64 gives a number
         settings |= {"widths": [settings["widths"]]}
     return settings
@@ -193,8 +193,8 @@ def _train(job: _Job, policies: int, steps: int) -> None:
     from rasf.library.checkpoint import OtherTraining
 
     risks = len(job.options.get("risk", [None]))
-    all_from_one = f", {risks} risks from one stream" if risks > 1 else ""
-    say(f"{job.env}: {counted_policies(policies)}, {steps:,} steps a task{all_from_one}")
+    of_risks = f" for {risks} risks together" if risks > 1 else ""
+    say(f"{job.env}: {counted_policies(policies)}, {steps:,} steps per task{of_risks}")
     with _lock(job.out) as unlock:
         if job.checkpoint.exists():
             say(f"an earlier run of this training was interrupted; this run resumes from {job.checkpoint}")
@@ -220,7 +220,7 @@ def _train(job: _Job, policies: int, steps: int) -> None:
 
 
 def _learned(job: _Job, policies: int, steps: int, unlock: Callable[[], None]) -> tuple[PolicyLibrary, str]:
-    """Train and save the library; return the library, and the step at which Ctrl-C stopped training, else ""."""
+    """Train and save the library; return it, and the step at which Ctrl-C stopped training ("" without Ctrl-C)."""
     from rasf.library.checkpoint import Checkpoint
     from rasf.library.progress import ScalarLog, TrainingLog
     from rasf.library.progress_bar import in_words, training_bar
@@ -254,7 +254,7 @@ def _learned(job: _Job, policies: int, steps: int, unlock: Callable[[], None]) -
 
 
 def _save(library: PolicyLibrary, out: Path) -> None:
-    """Save a library; if that fails, as on a full disk, save it in a temporary folder and raise an error."""
+    """Save a library. If this fails, for example on a full disk, save it in a temporary folder and raise ValueError."""
     try:
         library.save(out)
     except OSError as error:
@@ -273,7 +273,7 @@ def _lock(out: Path) -> Iterator[Callable[[], None]]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise ValueError(f"out can have one training at a time; another training is writing to {out}") from None
+        raise ValueError(f"out must not be in use; another training is writing to {out}") from None
 
     def unlock() -> None:
         path.unlink(missing_ok=True)

@@ -1,14 +1,14 @@
 """Checkpoints of training, from which a killed run resumes with bit-identical results.
 
-A trainer names its stateful parts, and `Checkpoint` writes their state to one file every few minutes. A part is one of
+A trainer names its stateful parts, and `Checkpoint` writes their state to one file periodically. A part is one of
 
-    an object with `STATE`      the names of the attributes that training changes; each attribute is a part
-    an object with `state()` and `restore(state)`, if attributes are not enough
+    an object whose `STATE` lists the names of the attributes that training changes; each attribute is a part
+    an object with methods `state()` and `restore(state)`, if attributes are not enough
     an array of numpy or jax, a generator of random numbers, a number, text, None, or a list, tuple or dict of parts
 
 State is restored *into* the parts that the trainer has made from its arguments. Types come from these parts, never from
-the file. A checkpoint also has a label with everything that determines the results of training. A checkpoint is refused
-if its label differs from that of the training.
+the file. A checkpoint also has a label: everything that determines the results of training. A checkpoint whose label
+differs from the label of the training is not restored, and an error says so.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ import numpy as np
 from rasf import checks
 from rasf.files import Arrays, Header, load_file, save_file
 
-SECONDS = 120.0  # between two checkpoints
-_SHARE = 20  # writing takes at most 1 / _SHARE of the time
+SECONDS = 120.0  # default time between two checkpoints
+_SHARE = 20  # writing takes at most about 1 / _SHARE of the time
 _KIND = "checkpoint"
 _log = logging.getLogger("rasf")
 
 
 class OtherTraining(ValueError):
-    """The checkpoint belongs to a training with other arguments."""
+    """The error for a checkpoint of a training with other arguments."""
 
 
 class Checkpoint:
-    """The checkpoint file of one training; without a path nothing is written.
+    """The checkpoint file of one training. Without a path, nothing is written.
 
     Args:
-        path: The file. If it exists, `begin` restores from it. Default: none.
-        seconds: Time between two writes. Writing never takes more than a twentieth of the time. Default: 120.
-        parts: Parts by name, in addition to those of the trainer. Default: none.
+        path: The file. If the file exists, `begin` restores from it. Default: none.
+        seconds: Time between two writes. It is longer if writing would take more than 1/20 of the time. Default: 120.
+        parts: Parts by name, in addition to the parts of the trainer. Default: none.
         keep: Whether `finish` leaves the file in place. Default: False.
     """
 
@@ -65,17 +65,17 @@ class Checkpoint:
         self._given, self._keep = dict(parts or {}), keep
         self._parts: dict[str, object] = {}
         self.label: Header = {}
-        self.seconds_before = 0.0  # spent on this training by earlier processes
+        self.seconds_before = 0.0  # time that earlier processes spent on this training
         self._started = self._next = time.monotonic()
 
     def begin(self, **parts: object) -> bool:
-        """Set the parts of the training; if the file exists, restore them.
+        """Set the parts of the training, and restore their state if the file exists.
 
         Returns:
-            Whether the parts were restored.
+            Whether the state was restored.
 
         Raises:
-            OtherTraining: The file has another label.
+            OtherTraining: The file's label differs from the label of this training.
             ValueError: The file is damaged or does not fit the parts.
         """
         self._parts = parts | self._given
@@ -92,12 +92,12 @@ class Checkpoint:
         return self.path is not None and time.monotonic() >= self._next
 
     def tick(self) -> None:
-        """Write the file if it is due. Call this only when no part is in the middle of an update."""
+        """Write the file if this is due. Call `tick` only when no part is in the middle of an update."""
         if self.due:
             self.write()
 
     def write(self) -> None:
-        """Write the file now. If that fails, the previous file is kept, and training continues."""
+        """Write the file now. If writing fails, the previous file is kept, and training continues."""
         assert self.path is not None
         begin, arrays = time.monotonic(), Arrays()
         state = _encoded(self._parts, "state", arrays)
@@ -111,7 +111,7 @@ class Checkpoint:
         self._next = now + max(self._seconds, _SHARE * (now - begin))
 
     def finish(self) -> None:
-        """Remove the file at the end of training, unless it is to be kept."""
+        """Remove the file at the end of training, unless `keep` was given."""
         if self.path is not None and not self._keep:
             self.path.unlink(missing_ok=True)
 
@@ -125,7 +125,7 @@ class Checkpoint:
         if names:
             raise OtherTraining(
                 f"{self.path} is the checkpoint of another training: {', '.join(names)} differ; remove the file or "
-                "name another"
+                "give the path of another file"
             )
         try:
             _restored(self._parts, header["state"], arrays)
@@ -149,7 +149,7 @@ def _is_jax(value: object) -> bool:
 
 
 def _encoded(value: object, name: str, arrays: Arrays) -> object:
-    """Return a part as JSON; its arrays are added to `arrays`, under names that start with `name`."""
+    """Return a part as JSON, and add its arrays to `arrays` under names that start with `name`."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, np.generic):
@@ -227,7 +227,7 @@ def _array(live: object, held: np.ndarray) -> object:
 
 
 def _sequence(live: object, held: list[object], arrays: Arrays) -> object:
-    """Return a sequence of the type of `live`, a list, tuple or NamedTuple; a list if `live` is None."""
+    """Return a sequence of the type of `live`: a list, tuple or NamedTuple. If `live` is None, return a list."""
     if isinstance(live, tuple) and hasattr(live, "_make"):
         return live._make(_restored(one, each, arrays) for one, each in zip(live, held, strict=True))
     known = list(live) if isinstance(live, list | tuple) and len(live) == len(held) else [None] * len(held)

@@ -9,7 +9,7 @@
 Failures, and features whose sum is 0 in some episodes, have the intervals of `event_interval`. These intervals have a
 positive width even if no event occurred: [0, 0.036] for 0 failures in 100 episodes. All other intervals are by the
 bootstrap. If all returns are equal, bootstrap intervals have width 0, and a remark says so. In a `Comparison` all risks
-have the same start states, so differences are taken episode by episode.
+have the same start states, so differences are computed episode by episode.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from rasf.library.calibration.bounds import Bounds
 
 WORST = 0.1  # share of the episodes in CVaR
-_FEW = 20  # episodes; with fewer, returns are not compared with predictions
-# tolerated between prediction and result: a difference of means in standard deviations, a ratio of standard deviations
-_NEAR, _ALIKE = 0.25, 1.25
-_SURELY = 1.5  # by this factor 95 % intervals are widened, because several features are compared
+_FEW = 20  # least number of episodes for which returns are compared with predictions
+_NEAR = 0.25  # tolerated difference of the realised from the predicted mean, in standard deviations
+_ALIKE = 1.25  # tolerated ratio of the realised and the predicted standard deviation
+_SURELY = 1.5  # factor by which 95 % intervals are widened, because several features are compared
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -53,27 +53,27 @@ class Report:
     """The results of n episodes of one task by one acting rule; arrays have a row for each episode."""
 
     rule: ActingRule
-    memory: Memory  # of the rule, at the end of the episodes
+    memory: Memory  # state of the rule at the end of the episodes
     phi: Floats  # (n, d) sums of the features
     discounted_phi: Floats  # (n, d) discounted sums of the features
     failures: Floats | None  # (n,) steps with a failure; None if the environment reports none
     lengths: Ints  # (n,) steps
     truncated: Bools  # (n,) whether the episode was truncated, so that sums lack the remaining steps
-    rest: Floats  # (n,) predicted remaining return of a truncated episode, discounted to its start; else 0
+    rest: Floats  # (n,) predicted remaining return of truncated episodes, discounted to the start; 0 for other episodes
     unseen: float  # share of the decisions at observations that no policy has seen
     starts: npt.NDArray[Any]  # (n, ..) first observations, encoded for the policies
-    names: tuple[str, ...] = ()  # of the features
-    sizes: Floats | None = None  # (d,) what one event adds to each feature's sum, nan if unknown
-    bounds: Bounds | None = None  # the bounds of a calibrated library
+    names: tuple[str, ...] = ()  # names of the features
+    sizes: Floats | None = None  # (d,) the amount that one event adds to the sum of each feature; nan if unknown
+    bounds: Bounds | None = None  # calibrated bounds; None if the library is not calibrated
 
     @property
     def w(self) -> Floats:
-        """The weights (d,) of the task, by which returns are computed."""
+        """The weights (d,) of the task. Returns are computed with these weights."""
         return self.rule.task
 
     @property
     def acting_w(self) -> Floats | None:
-        """The weights (d,) by which actions were chosen, if prices changed them; else None."""
+        """The weights (d,) with which actions were chosen, if they differ from the task's weights; else None."""
         return None if self.rule.w is self.w else self.rule.w
 
     @property
@@ -104,7 +104,7 @@ class Report:
         found = {}
         for name, values in (("return", self.returns), ("discounted", self.discounted)):
             found[name] = mean_interval(values)
-            # despite rounding, equal returns have variance 0 if the first return is subtracted from all
+            # the first return is subtracted so that the variance of equal returns is exactly 0 despite rounding
             found[f"{name}_variance"] = interval_of(values - values[0], lambda drawn: drawn.var(axis=-1, ddof=1))
             found[f"{name}_cvar"] = interval_of(values, partial(mean_of_the_worst, share=WORST))
         if self.truncated.any():
@@ -120,9 +120,9 @@ class Report:
     def sums(self) -> dict[str, Interval]:
         """The mean sum of every feature over an episode, undiscounted, with its interval, by the feature's name.
 
-        A sum that is 0 in all episodes has an interval only if the environment declares bounds of the feature in one
-        step, of which one is 0. The other bound is then taken as the value of one event. Otherwise this value is
-        unknown, and the ends of the interval are nan.
+        If a sum is 0 in all episodes, its interval depends on the value of one event. This value is known only if the
+        environment declares the feature's bounds in one step and one bound is 0. The value is then the other bound. If
+        the value is unknown, the ends of the interval are nan.
         """
         return {name: _of_sums(self.phi[:, i], self._size(i)) for i, name in enumerate(self.feature_names)}
 
@@ -142,7 +142,7 @@ class Report:
         return len(self.returns)
 
     def limited(self) -> dict[str, Floats]:
-        """Return the sums (n,) of limited features by name: discounted, or undiscounted for limits per episode."""
+        """Return the sums (n,) of limited features by name, discounted unless the limit is per episode."""
         if self.limits is None:
             return {}
         named = zip(self.limits.names, self.limits.features, self.limits.given, strict=True)
@@ -163,7 +163,7 @@ class Report:
         return list(filter(None, self.rule.not_kept(self.memory)))
 
     def describe(self) -> Header:
-        """Return the summary as JSON."""
+        """Return a summary of the report as JSON."""
         optional: Header = {}
         if self.limits is not None:
             optional["limits"] = dict(zip(self.limits.names, map(str, self.limits.given), strict=True))
@@ -185,17 +185,17 @@ class Report:
 
     @property
     def realised(self) -> Floats:
-        """Discounted returns (n,), with the predicted remaining return of truncated episodes."""
+        """Discounted returns (n,), plus the predicted remaining return if an episode was truncated."""
         return self.discounted + self.rest
 
     @cached_property
     def misprediction(self) -> str | None:
-        """A sentence on how returns differ from predictions at the start states.
+        """A sentence on how returns differ from predictions at the start states, or None if they agree.
 
-        It is None if the difference is small or may be due to chance. Unless an episode was truncated, the sentence
-        also names the feature whose predicted discounted sum is the most overoptimistic. Returns above the prediction
-        are not an error: the prediction assumes that the selected policy acts to the end, and GPI may change to a
-        better policy.
+        Returns and predictions agree if their difference is small or may be due to chance. If no episode was truncated,
+        the sentence also names the feature whose predicted discounted sum is the most overoptimistic. Returns above the
+        prediction are not an error: the prediction assumes that the selected policy acts to the end, and GPI may change
+        to a better policy.
         """
         predicted = self.rule.predict(self.starts, features=range(len(self.w)))
         mean, spread = predicted.overall()
@@ -207,21 +207,22 @@ class Report:
         scale = max(wide.estimate, rounding)
         differs = not got.low <= mean <= got.high and abs(mean - got.estimate) > _NEAR * scale
         if differs and mean < got.estimate:
-            return f"discounted returns were better than predicted: {got} was realised, {mean:.4g} predicted"
+            return f"the mean discounted return was better than predicted: {got} instead of {mean:.4g}"
         if differs:
-            said.append(f"a mean of {mean:.4g} was predicted and {got} realised")
+            said.append(f"the mean was {got} instead of the predicted {mean:.4g}")
         alike = max(spread, rounding) / scale
         if not wide.low <= spread <= wide.high and not 1 / _ALIKE < alike < _ALIKE:
-            said.append(f"a standard deviation of {spread:.3g} was predicted and {wide} realised")
+            said.append(f"the standard deviation was {wide} instead of the predicted {spread:.3g}")
         said += [] if self.truncated.any() else self._mispredicted_sum(predicted.sums.mean(axis=0))
-        return None if not said else f"of discounted returns, {' and '.join(said)}: calibrate, or train for more steps"
+        if not said:
+            return None
+        return f"discounted returns differ from predictions ({', '.join(said)}): calibrate, or train for more steps"
 
     def _mispredicted_sum(self, predicted: Floats) -> list[str]:
         """Return a clause on the feature whose predicted discounted sum is the most overoptimistic, in a list.
 
-        The list is empty if no prediction is overoptimistic by more than chance explains.
-
-        predicted: The predicted means (d,) of the discounted sums.
+        The list is empty if no prediction is overoptimistic by more than chance explains. `predicted` (d,) are the
+        predicted means of the discounted sums.
         """
         worst, said = _NEAR, list[str]()
         for i, mean in enumerate(predicted.tolist()):
@@ -230,10 +231,10 @@ class Report:
             allowed = _SURELY * (got.high - got.estimate if mean > got.estimate else got.estimate - got.low)
             off = abs(mean - got.estimate)
             favourable = (mean - got.estimate) * self.w[i] > 0
-            # if the value of an event is unknown, `allowed` is nan, and the comparison is False
+            # if the value of an event is unknown, `allowed` is nan, and the next comparison is False
             if favourable and off > max(allowed, worst * spread) and spread > 0:
                 worst = off / spread
-                said = [f"a sum of {mean:.3g} of {self.feature_names[i]} was predicted and {got} realised"]
+                said = [f"the sum of {self.feature_names[i]} was {got} instead of the predicted {mean:.3g}"]
         return said
 
     def remarks(self) -> list[str]:
@@ -272,19 +273,19 @@ class Report:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Reports from the same start states, by name. Each report is a row: a risk, or a control at one price."""
+    """Reports from the same start states, by name. Each report is a row of a table: a risk, or a control at a price."""
 
     reports: dict[str, Report]
 
     def __post_init__(self) -> None:
         if any(report.failures is not None for report in self.reports.values()):
-            # an environment may begin to report failures with the first one: reports before it have no failures
+            # some environments report failures only from the first failure on: earlier reports then have 0 failures
             for name, report in self.reports.items():
                 if report.failures is None:
                     self.reports[name] = replace(report, failures=np.zeros(report.episodes))
 
     def difference(self, name: str, measure: str = "return") -> Interval:
-        """Return the mean of the differences between a row and the first row, episode by episode.
+        """Return the mean difference between a row and the first row, which is computed episode by episode.
 
         Args:
             name: the name of the row.
@@ -301,9 +302,9 @@ class Comparison:
         return event_difference(mine, first) if measure == "failures" else mean_interval(mine - first)
 
     def remarks(self) -> list[str]:
-        """Return a sentence for each risk that judges its own returns to be worse than those of neutral acting.
+        """Return a sentence for each risk whose value is lower for its own returns than for those of neutral acting.
 
-        Rows with limits or prices are not judged. Without a neutral row the list is empty.
+        Rows with limits or prices are skipped. Without a neutral row the list is empty.
         """
         plain = {name: one for name, one in self.reports.items() if one.limits is None and one.acting_w is None}
         neutral = next((one for one in plain.values() if is_neutral(one.risk)), None)
@@ -337,7 +338,7 @@ class Comparison:
         return [["sums of features", *names], *body]
 
     def describe(self) -> Header:
-        """Return the summary as JSON."""
+        """Return the summaries of the reports as JSON."""
         return {name: report.describe() for name, report in self.reports.items()}
 
     def __str__(self) -> str:
@@ -358,7 +359,7 @@ def _of(report: Report, measure: str) -> Floats:
 
 
 def _of_sums(sums: Floats, size: float) -> Interval:
-    """Return the mean of a feature's sums (n,) with its interval, which is that of events if some sums are 0."""
+    """Return the mean of a feature's sums (n,) with its interval, by `event_interval` if some sums are 0."""
     return mean_interval(sums) if (sums != 0).all() else event_interval(sums, size)
 
 

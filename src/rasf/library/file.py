@@ -1,7 +1,8 @@
 """Policy libraries as files, in the container format of `rasf.files`.
 
-    header     environment, sources, policies (w and risk of each), agent, notes, provenance; calibration, if any
-    arrays     sources/.. the return distributions, history/.. of training, calibration/.. predictions and outcomes
+    header     environment, sources, policies (weights w and risk of each), agent, notes, provenance, and, if the
+               library is calibrated, calibration
+    arrays     sources/.. return distributions, history/.. results of training, calibration/.. predictions and outcomes
 
 A file is not trusted, even if its checksums are correct: all of it is validated, and nothing in it is executed.
 """
@@ -25,7 +26,7 @@ _PLACES = ("sources/", "history/", "calibration/")
 
 
 def save(library: PolicyLibrary, path: str | PathLike[str], precision: str = "single") -> None:
-    """Write a library to a file, completely or not at all.
+    """Write a library to a file. If writing fails, no partial file is left.
 
     Args:
         library: the library.
@@ -62,7 +63,7 @@ def load(path: str | PathLike[str]) -> PolicyLibrary:
         return _restored(header, arrays)
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         missing = f"it has no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
-        raise ValueError(f"{path} is not a policy library that this rasf can read: {missing}") from error
+        raise ValueError(f"{path} is not a policy library that this version of rasf can read: {missing}") from error
 
 
 def _restored(header: Header, arrays: Arrays) -> PolicyLibrary:
@@ -73,7 +74,7 @@ def _restored(header: Header, arrays: Arrays) -> PolicyLibrary:
     policies = tuple(_policy(each, environment.n_features) for each in header["policies"])
     history, unknown = _under(arrays, "history/"), {name for name in arrays if not name.startswith(_PLACES)}
     if unknown:
-        raise ValueError(f"its array {min(unknown)!r} belongs to none of its sources, history and calibration")
+        raise ValueError(f"its arrays must be in {' '.join(_PLACES)}, got {min(unknown)!r}")
     if any(part.shape[:1] != (len(policies),) for part in history.values()):
         raise ValueError("its history must have an entry for each policy")
     if not all(isinstance(note, str) for note in header["notes"]):

@@ -1,7 +1,8 @@
 """Frozen policies of a library: distributions of their discounted sums of features, scored for any weights and risk.
 
-`TablePolicies` holds psi and Sigma of tabular policies, `NetworkPolicies` holds networks. Both have the interface
-`FrozenPolicies`. An `Encoder` turns an observation into a table's key or a network's input.
+`TablePolicies` holds psi and Sigma of tabular policies, and `NetworkPolicies` holds networks. Both classes have the
+interface `FrozenPolicies`. An `Encoder` turns an observation into a table's key or a network's input. In shapes, K is
+the number of policies, B of observations in a batch, A of actions, and d of features.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
 
 
 class Scores(NamedTuple):
-    """GPE of K policies at B observations for one task and risk.
+    """Scores (GPE) of K policies and A actions at B observations, for one task and risk.
 
     Attributes:
         values: Values of the risk (K, B, A).
         mean: Means (K, B, A) of the return.
         std: Standard deviations (K, B, A) of the return; nan if not learned.
-        seen: Whether any policy has data for the observation (B,).
+        seen: Whether any policy has data for each observation (B,).
     """
 
     values: Floats
@@ -40,7 +41,7 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """The scores behind a choice; `np.asarray` of an explanation gives its values.
+    """The scores behind a choice, for one observation or a batch of B; `np.asarray` of an explanation is `values`.
 
     Attributes:
         values: Values of the risk (K, A), or (K, B, A) for a batch.
@@ -97,7 +98,7 @@ class Explanation:
 class FrozenPolicies(Protocol):
     """The interface of frozen policies.
 
-    `obs` (B, n) are keys of tables or inputs of networks. Callers validate the weights w (d,).
+    Observations `obs` (B, n) are keys of tables or inputs of networks with n entries. Callers validate weights w (d,).
     """
 
     @property
@@ -125,7 +126,7 @@ class FrozenPolicies(Protocol):
     def gamma(self) -> float: ...  # the discount of the learned returns
 
     @property
-    def limit(self) -> int: ...  # number of steps after which learned returns end; 0 for continuing returns
+    def limit(self) -> int: ...  # number of steps after which the learned returns end; 0 for continuing returns
 
     def check(self, risk: Risk) -> None:
         """Raise a ValueError for a risk that these policies cannot score."""
@@ -134,7 +135,7 @@ class FrozenPolicies(Protocol):
         """Return the scores of every policy (GPE)."""
 
     def laws(self, obs: np.ndarray, w: Floats) -> tuple[Floats, Floats] | None:
-        """Return probabilities (K, B, A, M) of returns (M,), or None if only mean and variance are known."""
+        """Return probabilities (K, B, A, M) of M returns (M,), or None if only mean and variance are known."""
 
     def seen(self, obs: np.ndarray) -> Bools:
         """Return whether any policy has data for each observation (B,); always True for networks."""
@@ -149,7 +150,7 @@ class FrozenPolicies(Protocol):
         """Return the actions, (B,) or (B, P), that are the candidates `chosen` (B,) at observations (B, n)."""
 
     def arrays(self, precision: str = "single") -> Arrays:
-        """Return the arrays of the library's file; the weights of networks may have precision "half"."""
+        """Return the arrays of the library's file; `precision` "half" is for the weights of networks."""
 
     def describe(self) -> Header:
         """Return the sizes and the kind of the policies, as JSON."""

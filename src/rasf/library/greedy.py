@@ -1,11 +1,11 @@
 """Checks during training: ten times, the greedy policy is evaluated in a few episodes without exploration.
 
-The episodes run in a separate environment and do not change training. Each check takes at most a two-hundredth of the
-steps of training. Random actions are evaluated once, in as many steps as a check takes. If in the second half of
-training no policy earns more than random actions, a note of the library says so.
+The episodes run in a separate environment and do not change training. A check takes at most 1/200 of the training
+steps. Random actions are evaluated once, for the number of steps of one check. If no policy earns more than random
+actions in the second half of training, a note of the library says so.
 
-Networks predict the return distribution at the start of each episode. Predictions of the second half of training are
-compared with the realised discounted returns, and a note says so if they differ by more than chance.
+Networks predict the return distribution at the start of each episode. In the second half of training, predictions are
+compared with realised discounted returns. If the difference is larger than chance explains, a note says so.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from rasf.envs.gymnasium.vector import SyncEnvs
 
 TIMES = 10
 _SHARE = 200  # a check takes 1 / _SHARE of the steps of training
-_LEAST, _MOST = 50, 2_000  # steps of a check
-_FAIR = 0.5  # share of training after which results are judged
-_CLEARLY = 1.0  # standard errors by which policies should earn more than random actions
-_SURELY = 3.0  # standard errors by which predictions may differ from returns
-_FEW = 5  # fewest episodes of a policy from which the spread of its returns is estimated
-# tolerated between prediction and result: a difference of means in standard deviations, a ratio of standard deviations
-_NEAR, _ALIKE = 0.25, 1.25
+_LEAST, _MOST = 50, 2_000  # smallest and largest number of steps of a check
+_FAIR = 0.5  # share of training after which results count for the notes
+_CLEARLY = 1.0  # margin by which policies should earn more than random actions, in standard errors
+_SURELY = 3.0  # tolerated difference of returns from predictions, in standard errors
+_FEW = 5  # least number of episodes from which the spread of a policy's returns is estimated
+_NEAR = 0.25  # tolerated difference of the realised from the predicted mean, in standard deviations
+_ALIKE = 1.25  # tolerated ratio of the realised and the predicted standard deviation
 
 
 class Greedy(NamedTuple):
     """A greedy policy.
 
     Attributes:
-        act: Returns the action for an observation after t steps.
-        predict: Returns mean and standard deviation of the discounted return from a start state; None if the policy
+        act: Returns the action for an observation after t steps of the episode.
+        predict: Returns mean and standard deviation of the discounted return from a start state. None if the policy
             has not learned both. Default: None.
         gamma: The discount of predicted returns. Default: 1.
         whole: Whether predicted returns end at the time limit, so that truncated episodes can be compared with
@@ -52,13 +52,13 @@ class Greedy(NamedTuple):
 
 
 class _Episodes(NamedTuple):
-    """n episodes.
+    """Results of n episodes.
 
-    phi: Sums of features (n, d).
-    failures: Number of failures (n,).
+    phi: Sums (n, d) of the features.
+    failures: Numbers (n,) of failures.
     starts: First observations.
-    whole: Whether the return of an episode can be compared with its prediction (n,).
-    discounted: Discounted sums of features (n, d).
+    whole: Whether the return of each episode can be compared with its prediction (n,).
+    discounted: Discounted sums (n, d) of the features.
     """
 
     phi: Floats
@@ -72,8 +72,8 @@ class GreedyCheck:
     """Checks of the policies of one training run.
 
     Args:
-        make: Opens the environment for the checks; called once, before the first check.
-        steps: The steps of the whole training; a training of fewer than 10,000 steps is not checked.
+        make: Opens the environment for the checks. It is called once, before the first check.
+        steps: Number of steps of the whole training. A training of fewer than 10,000 steps is not checked.
         seed: Seed of the episodes.
     """
 
@@ -113,7 +113,7 @@ class GreedyCheck:
         return returns | {"greedy_episodes": float(len(phi))} | named | self._compare(share, policy, w, greedy, found)
 
     def _compare(self, share: float, policy: int, w: Floats, greedy: Greedy, found: _Episodes) -> dict[str, float]:
-        """Return the mean predicted and the mean realised discounted return; late in training, also record both."""
+        """Return the mean predicted and realised discounted returns; in the second half of training, record them."""
         if greedy.predict is None or not found.whole.any():
             return {}
         pairs = [greedy.predict(found.starts[i]) for i in np.flatnonzero(found.whole)]
@@ -129,13 +129,13 @@ class GreedyCheck:
 
     @property
     def _random(self) -> Floats:
-        """Sums of features (n, d) in episodes of random actions, which are run once."""
+        """Sums (n, d) of the features in n episodes of random actions. These episodes are run once."""
         if self._random_phi is None:
             self._random_phi = self._run(Greedy(lambda *_: self._env.actions.sample(self._rng))).phi
         return self._random_phi
 
     def remarks(self) -> list[str]:
-        """Return sentences for the notes: one if policies have learned nothing, one if predictions are wrong."""
+        """Return sentences for the notes: on policies that have learned nothing, and on wrong predictions."""
         return [one for one in (self._learned_nothing(), self._foresaw_wrongly()) if one is not None]
 
     def _learned_nothing(self) -> str | None:
@@ -143,8 +143,8 @@ class GreedyCheck:
         if not any(late) or any(np.mean([got for _, got, _ in seen]) > seen[0][2] for seen in late if seen):
             return None
         return (
-            "the greedy policies earned no more than random actions in the second half of training: try more steps, "
-            "a larger gamma, more exploration (epsilon), or check whether the features tell good outcomes from bad ones"
+            "the greedy policies earned no more than random actions in the second half of training: try more steps, a "
+            "larger gamma, more exploration (epsilon), or check whether the features distinguish good from bad outcomes"
         )
 
     def _foresaw_wrongly(self) -> str | None:
@@ -161,16 +161,15 @@ class GreedyCheck:
         ratio, chance = float(np.mean(ratios) ** 0.5), np.exp(_SURELY / (2 * n) ** 0.5)
         said = []
         if abs(mean) > max(_NEAR, _SURELY / n**0.5):
-            said.append(f"{abs(mean):.1f} standard deviations {'above' if mean > 0 else 'below'} the prediction")
+            said.append(f"the mean was {abs(mean):.1f} standard deviations {'higher' if mean > 0 else 'lower'}")
         if not 1 / (_ALIKE * chance) < ratio < _ALIKE * chance:
-            said.append(
-                f"spread {'less' if ratio > 1 else 'more'} than predicted, by a factor of {max(ratio, 1 / ratio):.1f}"
-            )
+            factor = max(ratio, 1 / ratio)
+            said.append(f"the spread was {'smaller' if ratio > 1 else 'larger'} by a factor of {factor:.1f}")
         if not said:
             return None
         return (
-            f"in the second half of training the returns of {n} greedy episodes were {' and '.join(said)}: try more "
-            "steps, and `calibrate` before relying on limits or strong aversion"
+            f"in the second half of training the returns of {n} greedy episodes differed from predictions "
+            f"({', '.join(said)}): try more steps, and `calibrate` before relying on limits or strong aversion"
         )
 
     def _run(self, greedy: Greedy) -> _Episodes:

@@ -75,92 +75,92 @@ def learn(
     Args:
         env: The id of an environment. A `gymnasium.Env` or a function that returns one is accepted too. Networks also
             accept a `gymnasium.vector.VectorEnv`, or a world written in jax such as a `rasf.envs.reacher.Reacher`. The
-            reward must be the vector of features, unless `phi` is given.
+            reward must be the vector of features (d,), unless `phi` is given.
         tasks: Reward weights (n, d), or a number of tasks to draw. Tasks are drawn from the environment's own
-            distribution (`random_tasks`), or uniformly from [0, 1] with the given `signs` if it has none.
+            distribution (`random_tasks`). Without such a distribution, weights are uniform in [0, 1] with the given
+            `signs`.
         agent: One of auto, sfql, rasfql, rasf-model, sfc51, rasfc51, sfdqn, sfdqn-residual, rasfdqn. sfql, rasfql and
-            rasf-model learn tables, the others networks. auto chooses an agent by the observations, and adds the reason
-            to `notes`. Default: auto.
-        risk: The risk that policies are trained for, or several. With several risks, the policies of each risk choose
+            rasf-model learn tables, the other agents networks. With auto, the choice depends on the observations, and
+            `notes` give the reason. Default: auto.
+        risk: One or several risks that policies are trained for. With several risks, the policies of each risk choose
             the actions in an equal share of `steps_per_task`. Default: neutral.
         steps_per_task: Steps of the environment for each task. Default: 20,000 for tables, 200,000 for the paper's
             networks, 100,000 for rasfdqn.
         gamma: Discount. Default: 0.95 for tables, 0.9 for the paper's networks, 0.99 for rasfdqn.
         seed: Seed of all random numbers; the same seed gives bit-identical results. Default: 0.
-        phi: `phi(obs, action, next_obs, info)` returns the features (d,), which replace the reward. It may also have
-            parameters named `reward`, `terminated` and `truncated`. The function's attributes `bounds`, `signs` and
-            `feature_names` are used if present. Default: none.
+        phi: `phi(obs, action, next_obs, info)` returns the features (d,), which replace the reward. The function may
+            also have parameters named `reward`, `terminated` and `truncated`, and attributes `bounds`, `signs` and
+            `feature_names`. Default: none.
         signs: Signs (d,) of the weights of drawn tasks: 1 (more is better), -1 (a cost) or 0 (either). The attribute
             `signs` of the environment, a wrapper or `phi` declares signs; all signs of MO-Gymnasium's environments are
-            1 unless declared. Default: those that the environment declares.
+            1 unless declared. Default: the signs that the environment declares.
         num_envs: Number of environments that networks learn from in parallel. Default: 1.
-        learn_w: Tables learn the weights from the rewards, as in the paper, instead of being given them. Default:
-            False.
+        learn_w: Whether tables learn the weights from the rewards, as in the paper. Default: False.
         support: Bounds (d, 2) of the discounted feature returns, for histograms. Default: derived from the bounds of
             the features.
         once: Indices of features that occur at most once per episode, such as a crash. With histograms, the return of
             such a feature is bounded by its value in one step. rasfdqn treats these features as `events`. Default:
             none.
-        extra_tasks: Additional weights (m, d), or a number to draw, for which networks learn policies off-policy. These
-            policies, one for each weighting and risk, learn from the same steps and never act in training. Default: 0.
+        extra_tasks: Additional weights (m, d), or a number of weightings to draw; networks learn their policies
+            off-policy. There is one such policy for each weighting and risk. It never acts in training. Default: 0.
         env_kwargs: Keyword arguments of the environment. They require `env` to be an id. Default: none.
-        failure: `failure(step)` returns whether a `rasf.Step` is a failure. Without it, failures are the steps that the
-            environment marks in `info["failure"]`. Default: what the environment reports.
+        failure: `failure(step)` returns whether a `rasf.Step` is a failure. Default: the environment's info["failure"].
         base_library: A library whose policies take part in exploration by GPI and do not change. Default: none.
         callback: A function that is called periodically with a `rasf.TrainingProgress`. If it returns True, training
             stops, and the library learned so far is returned. Default: none.
         checkpoint: A file to which the state of training is written periodically. If the process is killed, the same
             call with the same file resumes training, with bit-identical results. The file is removed at the end.
             Default: none.
-        checkpoint_seconds: Seconds between two checkpoints, from which a killed run resumes. Default: 120.
-        progress: Show a bar with steps per second, the time left and the greedy returns. True shows it on any output,
-            False on none. Default: on a terminal and in a notebook.
-        **settings: Settings of the agent. They are listed below; an unknown name is an error that lists them.
+        checkpoint_seconds: Seconds between two checkpoints; a killed run resumes from the last checkpoint. Default:
+            120.
+        progress: Whether to show a bar with steps per second, the time left and the greedy returns. Default: on a
+            terminal and in a notebook.
+        **settings: Settings of the agent. The possible names are listed below.
 
     Settings of tables, "sfql" and "rasfql" (see also rasf.TableSettings):
         epsilon: Probability of a random action. Default: 0.12.
         alpha: Learning rate of psi. Default: 0.5.
         alpha_sigma: Learning rate of Sigma. Default: 0.1.
         alpha_w: Learning rate of the weights, with `learn_w`. Default: 0.5.
-        covariance: Learn Sigma also for neutral policies. Default: True, False for "sfql".
+        covariance: Whether to learn Sigma also for neutral policies. Default: True, False for "sfql".
 
     Settings of "rasf-model" (see also rasf.ModelSettings):
         epsilon: Probability of exploring. Default: 0.03.
-        margin: How much worse than the best action an explored action may be, in units of the largest known reward.
+        margin: Largest loss of value by exploring an action other than the best, in units of the largest known reward.
             Default: 0.1.
         optimism: Assumed value of an untried action, in units of the largest known reward. Default: 0.3.
         prior: Largest number of virtual tries by which failures in similar states enter the estimate for a state.
             Default: 20.
 
-    Settings of networks (see also rasf.NetworkSettings); a second default is that of "rasfdqn":
+    Settings of networks (see also rasf.NetworkSettings). If two defaults are given, the second is for "rasfdqn":
         widths: Units of the hidden layers. Default: (256, 256) / (64, 64).
-        shared: All policies share the hidden layers. Default: False / True.
+        shared: Whether all policies share the hidden layers. Default: False / True.
         objects: How many numbers describe an object, if an observation is a list of objects. Default: 0.
         frequency: Standard deviation of the initial frequencies of a first layer of sines; 0 for a first layer of tanh.
             Default: 0.
         horizon: "continuing": learned returns continue after a time limit. "episode": learned returns end at the time
             limit, and networks see the time left. Default: "continuing" / "episode".
-        episode_length: The time limit in steps, if the environment does not declare it. Default: 0.
+        episode_length: The time limit in steps; 0 for the limit that the environment declares. Default: 0.
         learning_rate: Learning rate of Adam. Default: 1e-3 / 2e-3.
-        decay: The learning rate decreases linearly. Default: False / True.
+        decay: Whether the learning rate decreases linearly. Default: False / True.
         batch: Transitions in an update. Default: 32 / 64.
         updates: Updates for each step of the environment. Default: 1.
         target_period: Updates between two copies of the weights to the target networks. Default: 1000 / 250.
         n_step: Steps over which features are summed before bootstrapping. Default: 1 / 5.
-        average: Number of updates over which the weights of the acting networks are averaged; 0 for the last weights.
+        average: Number of updates over which the weights of the acting networks are averaged; 0 for no averaging.
             Default: 0 / 1000.
         warmup: Random steps before the first update, which determine the scale of inputs and features.
             Default: 0 / 500.
         replay: Steps that the replay keeps; 0 keeps all. Default: 0.
         prioritised: Share of a batch drawn by prioritised replay. Default: 0 / 0.5.
         epsilon: Probability of a random action. Default: 0.1 / 0.05.
-        exploration: Share of training in which epsilon decreases from 1 to its value. Default: 0 / 0.2.
-        epsilon_z: Explore by repeated actions (epsilon-z-greedy). Default: False.
-        interleaved: Tasks are interleaved instead of trained in sequence. Default: False / True.
-        freeze: Share of training, at its end, in which policies are frozen. Default: 0.
+        exploration: Share of training in which epsilon decreases linearly from 1 to `epsilon`. Default: 0 / 0.2.
+        epsilon_z: Whether to explore by repeated actions (epsilon-z-greedy). Default: False.
+        interleaved: Whether tasks are interleaved instead of trained in sequence. Default: False / True.
+        freeze: Share of training, at its end, in which policies are frozen. Default: 0 / 0.2.
         atoms: Atoms of each histogram, for "sfc51" and "rasfc51". Default: 51.
-        events: Indices of rare features that are never negative, for "rasfdqn". Default: those of `once`, or else those
-            that the environment declares.
+        events: Indices of rare features that are never negative, for "rasfdqn". Default: the features in `once`, or
+            else the events that the environment declares.
         averse_episodes: Share of training episodes that act with a drawn level of aversion, for "rasfdqn". Default:
             0.5.
 
@@ -169,8 +169,8 @@ def learn(
         list the automatic choices.
 
     Raises:
-        ValueError: An argument is invalid (arguments are checked before training), or the environment violates its own
-            declarations.
+        ValueError: An argument is invalid (arguments are checked before training), or the environment violates its
+            own declarations.
     """
     begin = time.perf_counter()
     if callback is not None and not callable(callback):
@@ -194,7 +194,7 @@ def learn(
         base = None if base_library is None else _base(base_library, described, spec, risks)
         bounds = None
         if spec.law is LawKind.HISTOGRAM and support is None and (base is None or base.law_kind is not spec.law):
-            bounds = feature_bounds(world, seed, notes)  # from which the support is derived
+            bounds = feature_bounds(world, seed, notes)  # the support is derived from these bounds
         # a library that grows must not draw its old tasks again
         drawing = [seed, 77] if base is None else [seed, 77, base.policies]
         known = world.signs if signs is None else checked_signs(signs, world.n_features)
@@ -232,7 +232,7 @@ def learn(
             more = {"bounds": bounds, "support": support, "once": single}
         trained = train(training, **more)
         notes += [] if greedy is None else greedy.remarks()
-        # an environment may begin to report failures late: policies trained before that have nan, which means 0
+        # some environments report failures only from the first failure on: for earlier policies, nan then means 0
         if world.reports_failures:
             for one in trained:
                 np.nan_to_num(one.history["failures"], copy=False)
@@ -249,7 +249,7 @@ def learn(
 def _base(
     base_library: PolicyLibrary, described: EnvironmentDescription, spec: AgentSpec, risks: list[Risk]
 ) -> FrozenPolicies:
-    """Return the policies of the base library, if its environment, family and risks allow them to take part in GPI."""
+    """Return the policies of the base library; raise ValueError if they cannot take part in GPI for this training."""
     if not isinstance(base_library, PolicyLibrary):
         raise ValueError(f"base_library must be a policy library, got {type(base_library).__name__}")
     different = base_library.environment.difference(described, INTERFACE)
@@ -257,7 +257,7 @@ def _base(
         raise ValueError(f"a library can grow only in the environment it was trained in, but {different} differ")
     held = base_library.sources.family
     if held is not spec.family:
-        raise ValueError(f"a library of {held} cannot grow by {spec}, which learns {spec.family}")
+        raise ValueError(f"a library of {held} cannot grow by the agent {spec}, which learns {spec.family}")
     for risk in risks:
         base_library.sources.check(risk)
     return base_library.sources

@@ -3,9 +3,10 @@
     act        argmax_a max_k risk[w . Z_k(obs, a)]        GPI over all source policies
     scores     the values risk[w . Z_k(obs, a)] of all k and a, and the selected source policy
 
-Z_k is the discounted feature return of policy k, whose distribution is in `FrozenPolicies`. `rule` turns keyword
+Z_k is the discounted feature return of policy k. `FrozenPolicies` holds its distribution. `rule` turns keyword
 arguments into an acting rule (`rasf.library.acting`). Only `calibrate` changes a library; `grow` and `merge` return new
-libraries.
+libraries. In shapes, d is the number of features, B of observations in a batch, and n of entries of an encoded
+observation.
 """
 
 from __future__ import annotations
@@ -162,11 +163,11 @@ class PolicyLibrary:
                 action.
             w: weights (d,) of the task.
             risk: the risk to act for. Default: neutral.
-            limits: {feature's name or index: largest expected discounted sum from here on}. If the limits cannot be
-                kept, the action exceeds them as little as possible. For limits over a whole episode see `actor`.
-                Default: none.
-            t: steps of the episode so far, one number or (B,). Only policies with the horizon "episode" use it.
-                Default: 0.
+            limits: {feature's name or index: largest expected discounted sum from this observation on}. If the limits
+                cannot be kept, the action exceeds them as little as possible. For limits over a whole episode see
+                `actor`. Default: none.
+            t: steps of the episode so far, one number or (B,). Only policies with the horizon "episode" use this
+                number. Default: 0.
 
         Returns:
             The action or actions.
@@ -208,9 +209,10 @@ class PolicyLibrary:
             obs, w, risk, limits, t: as for `act`.
 
         Returns:
-            Value of the risk, mean and standard deviation for every policy and action. With limits, also the price of
-            each limit and the expected sum of each limited feature after the chosen action. For one observation that
-            was seen in training, a calibrated library adds bounds for an episode that begins at this observation.
+            The value of the risk, and the mean and standard deviation of the return, for every policy and action. With
+            limits, also the price of each limit and the expected sum of each limited feature after the chosen action.
+            For one observation that was seen in training, a calibrated library adds bounds for an episode that begins
+            at this observation.
         """
         explained, rule, encoded = self._explain(obs, w, risk, limits, t)
         if self.is_batch(obs):
@@ -222,7 +224,7 @@ class PolicyLibrary:
     def _explain(
         self, obs: object, w: npt.ArrayLike, risk: Risk, limits: GivenLimits | None, t: int | Ints
     ) -> tuple[Explanation, ActingRule, np.ndarray]:
-        """Return the scores for a batch (of one for one observation), the acting rule, and the encoded observations."""
+        """Return the scores for a batch, the acting rule, and the encoded batch; one observation is a batch of one."""
         encoded = np.atleast_2d(self.encode(obs, t))
         rule = self.rule(w, risk, limits=limits)
         found, memory = self.sources.scores(encoded, rule.w, risk), rule.begin(encoded)
@@ -291,7 +293,7 @@ class PolicyLibrary:
         return found if read is None else WithinLimits.of(found, read, self.policies)
 
     def _limits(self, given: GivenLimits, risk: Risk, names: Sequence[str] | None) -> Limits:
-        """Return the limits on predicted sums; a calibrated library tightens them to allow for prediction errors."""
+        """Return the limits on predicted sums. A calibrated library tightens limits to allow for prediction errors."""
         read = read_limits(given, self.n_features, names)
         if self.calibration is not None:
             return self.calibration.tightened(read, risk, self.gamma)
@@ -300,7 +302,7 @@ class PolicyLibrary:
         return read
 
     def _weights(self, w: npt.ArrayLike) -> Floats:
-        """Return the weights (d,); refuse weights so large that scores would overflow."""
+        """Return the weights (d,); raise ValueError if weights are so large that scores would overflow."""
         found = checks.weights("w", w, self.n_features)
         if np.abs(found).max() > checks.HEAVIEST:
             most = checks.HEAVIEST
@@ -319,7 +321,7 @@ class PolicyLibrary:
         static: bool | None = None,
         acting: type[ActingRule] | None = None,
     ) -> Actor:
-        """Return an actor, which keeps the state of episodes such as the accrued return; see `rasf.Actor`.
+        """Return an actor (`rasf.Actor`), which keeps the state of episodes, such as the accrued return.
 
         Args:
             w: weights (d,) of the task.
@@ -358,10 +360,10 @@ class PolicyLibrary:
         """Act for some episodes, and report returns, variance, CVaR, failures and sums of features, with intervals.
 
         Args:
-            env: an id, an environment, a function that makes one, or a `gymnasium.vector.VectorEnv`, whose environments
-                run in parallel. A vector environment of another class than Gymnasium's `SyncVectorEnv` and
+            env: an id, an environment, a function that makes an environment, or a `gymnasium.vector.VectorEnv`, whose
+                environments run in parallel. A vector environment of another class than Gymnasium's `SyncVectorEnv` and
                 `AsyncVectorEnv` takes one seed for all its environments: the seed of the first episode of each batch.
-            w: weights (d,) of the task, by which returns are computed.
+            w: weights (d,) of the task, with which returns are computed.
             risk: the risk to act for. Default: neutral.
             episodes: number of episodes, at least 2. Default: 100.
             seed: seed from which the seeds of all episodes are derived. Default: 0.
@@ -369,23 +371,22 @@ class PolicyLibrary:
             discount_aware: at step t, score the risk of gamma^t times the remaining return, as in the paper's
                 guarantee. Default: False.
             static: act for the static risk of the whole return, as `actor` does. Default: False.
-            limits: as for `actor`; the report has the price of each limit. Default: none.
+            limits: as for `actor`. The report has the price of each limit. Default: none.
             prices: {feature's name or index: additional cost of a unit}. Actions are chosen for w minus the prices, and
                 returns are computed with w. If a cost is stored as a negative feature, its price is negative. Default:
                 none.
             acting: another acting rule, in place of `static` and `discount_aware`: a subclass of
                 `rasf.library.acting.rule.ActingRule`. Default: none.
-            failure: failure(step) returns whether a step is a failure. Default: what the environment reports in
-                info["failure"].
+            failure: failure(step) returns whether a step is a failure. Default: the environment's info["failure"].
             max_steps: steps after which an episode is truncated. Default: 10,000.
-            env_kwargs: keyword arguments of an environment that is given by its id. Default: those of training, if the
-                library was trained on this id.
+            env_kwargs: keyword arguments of an environment that is given by its id. Default: the arguments of training,
+                if the library was trained on this id.
 
         Returns:
             The report.
 
         Raises:
-            ValueError: an argument is invalid, or the library cannot act in this way in this environment.
+            ValueError: an argument is invalid, or the library cannot act by these arguments in this environment.
         """
         from rasf.library.trials import Trials
 
@@ -425,21 +426,21 @@ class PolicyLibrary:
 
         Args:
             env: as for `evaluate`.
-            w: weights (d,) of the task, by which returns are computed.
-            risks: a list of risks, or a dict of them by name.
+            w: weights (d,) of the task, with which returns are computed.
+            risks: a list of risks, or a dict of risks by name.
             episodes: number of episodes for each risk and each price. Default: 100.
             seed, phi, discount_aware, static, limits, acting, failure, max_steps, env_kwargs: as for `evaluate`.
             prices: {feature's name or index: price or list of prices}. Every price adds a control, with a name such as
                 "price collision 4", that acts neutrally, without limits, for w minus the price of that feature.
                 Default: none.
-            callback: called after every step with the name of the risk or control that acts, and the number of episodes
-                that it has finished. An exception that the callback raises ends the evaluation. Default: none.
+            callback: called after every step with the name of the current risk or control, and its number of finished
+                episodes. An exception that the callback raises ends the evaluation. Default: none.
 
         Returns:
             A report for every risk and every control.
 
         Raises:
-            ValueError: an argument is invalid, or the library cannot act in this way in this environment.
+            ValueError: an argument is invalid, or the library cannot act by these arguments in this environment.
         """
         from rasf.library.evaluation import Comparison
         from rasf.library.trials import Trials, named_risks, priced_rows
@@ -462,25 +463,25 @@ class PolicyLibrary:
         env_kwargs: Header | None = None,
         callback: Callable[[int], None] | None = None,
     ) -> Calibration:
-        """Compare predictions with realised values, and keep the result in `calibration`.
+        """Compare predictions with realised values, return the result, and store it in `calibration`.
 
-        Afterwards `scores` and `evaluate` give bounds that hold with a probability of 95 % (`bounds`), and limits are
-        kept with this probability.
+        Afterwards the results of `scores` and `evaluate` have `bounds` that hold with a probability of 95 %, and limits
+        are kept with this probability.
 
         Args:
             env, phi, max_steps, env_kwargs: as for `evaluate`.
-            episodes: total number of episodes. Every task at every risk is a query; half as many further queries have a
-                limit. Default: 4,000.
+            episodes: total number of episodes. Every task at every risk is a query. Half as many additional queries
+                have a limit. Default: 4,000.
             tasks: weights (n, d), or a number of tasks to draw. Tasks are drawn from the environment's own
-                distribution; without one, they are random mixtures of the tasks of the policies. Default: 10 to 60,
-                with 20 episodes for each query if possible.
+                distribution. Without such a distribution, they are random mixtures of the tasks of the policies.
+                Default: 10 to 60, with 20 episodes for each query if possible.
             risks: the risks. Default: the neutral risk, and the risks that the policies were trained for.
             seed: seed of the tasks and the episodes. Default: 0.
-            callback: called with the number of episodes that are over. An exception that the callback raises ends the
+            callback: called with the number of finished episodes. An exception that the callback raises ends the
                 calibration. Default: none.
 
         Returns:
-            The calibration. Printed, it names the predictions that are wrong, and what may help.
+            The calibration. Its text names wrong predictions and possible remedies.
 
         Raises:
             ValueError: an argument is invalid, or `episodes` is too small for the number of tasks and risks.
@@ -503,14 +504,14 @@ class PolicyLibrary:
         env: Environment | None = None,
         phi: Phi | None = None,
     ) -> Estimate:
-        """Estimate from a log, without an environment, the return of acting with this library.
+        """Return an estimate of the return of acting with this library, made from a log without an environment.
 
         Args:
             data: a log, as for `rasf.learn_from`.
             w: weights (d,) of the task.
             risk: the risk to act for. Default: neutral.
-            resamples: bootstrap resamples of the episodes, for intervals. Default: 100.
-            seed: seed of the resamples. Default: 0.
+            resamples: number of bootstrap samples of the episodes, for intervals. Default: 100.
+            seed: seed of these samples. Default: 0.
             env, phi: as for `rasf.learn_from`.
 
         Returns:
@@ -529,7 +530,7 @@ class PolicyLibrary:
             env: the environment of the library.
             tasks: weights (n, d), or a number of tasks to draw.
             **options: further arguments of `rasf.learn`. Settings that must be the same for all policies of a library,
-                such as gamma and the sizes of networks, are taken from this library.
+                such as gamma and the sizes of networks, have the values of this library.
 
         Returns:
             A library with the old and the new policies.
@@ -540,23 +541,23 @@ class PolicyLibrary:
         from rasf.library.learn import learn
 
         if "base_library" in options:
-            raise ValueError("base_library cannot be given to grow, which uses the library itself")
+            raise ValueError("base_library cannot be given to grow, because the library itself is the base")
         fixed = self.sources.shared_settings()
         for name, value in fixed.items():
             given = options.get(name, value)
             if (tuple(given) if isinstance(given, list) else given) != value:
-                raise ValueError(f"{name} must be that of the library, {value}, got {given}")
+                raise ValueError(f"{name} must be {value}, as in the library that grows, got {given}")
         like_mine = {"agent": self.agents[0].name} | options | fixed
         more = learn(env, tasks=tasks, base_library=self, **like_mine)
         different = self.environment.difference(more.environment)
         if different is not None:
             mine, given = getattr(self.environment, different), getattr(more.environment, different)
-            own = f"env must be the one that the library was trained in, with {different} {mine!r:.60}"
+            own = f"env must be the environment that the library was trained in, with {different} {mine!r:.60}"
             raise ValueError(f"{own}, got {given!r:.60}")
         return merge([self, more])
 
     def save(self, path: str | PathLike[str], *, precision: str = "single") -> None:
-        """Write the library to a file, completely or not at all.
+        """Write the library to a file. If writing fails, no partial file is left.
 
         Args:
             path: the file.
@@ -567,10 +568,10 @@ class PolicyLibrary:
         save(self, path, precision)
 
     def require_phi(self, given: str | None) -> None:
-        """Raise a ValueError if the library was trained with phi and none is given.
+        """Raise a ValueError if the library was trained with a function phi and no phi is given.
 
         Args:
-            given: the name of phi, or None.
+            given: the name of the given phi, or None.
         """
         if given is None and self.environment.phi is not None:
             raise ValueError(f"phi must be given, because the library was trained with phi {self.environment.phi}")
@@ -595,7 +596,7 @@ def merge(libraries: Sequence[PolicyLibrary]) -> PolicyLibrary:
         libraries: the libraries.
 
     Returns:
-        A library with the policies of all. It is not calibrated.
+        A library with the policies of all libraries. It is not calibrated.
 
     Raises:
         ValueError: the libraries differ in their environment, names of features or kind.

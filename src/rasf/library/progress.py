@@ -1,4 +1,4 @@
-"""Progress of training: what callbacks receive, log files, and what a trainer returns.
+"""Progress of training: arguments of callbacks, log files, and results of trainers.
 
 A log file has a line of JSON for each call of the callback, written immediately; `docs/cli.md` lists the fields. A
 value that is unknown (the loss of a table, failures that the environment does not report) or not finite is null.
@@ -42,12 +42,12 @@ class TrainingProgress:
 
     Attributes:
         policy: The number of the policy.
-        step: Steps that the policy has acted in so far.
+        step: Number of steps in which the policy has acted so far.
         total: The sum of the rewards of these steps.
-        failures: Failures in these steps; nan if the environment has not reported any.
-        extras: Further values by name, mostly as in the log: loss of networks; clipped_below and clipped_above, the
-            clipped mass of histograms; means over recent episodes; returns of greedy and random episodes;
-            environment_share, the share of time that the environment takes.
+        failures: Number of failures in these steps; nan if the environment has not reported failures.
+        extras: Further values by name. Most names are fields of the log: the loss of networks, means over recent
+            episodes, returns of greedy and random episodes, and environment_share, the share of time that the
+            environment takes. clipped_below and clipped_above are the clipped mass of histograms.
         w: The weights of the policy's task.
         risk: The policy's risk.
         share: The share of all training that is done.
@@ -64,7 +64,7 @@ class TrainingProgress:
 
 
 class EpisodeMeter:
-    """Mean return and length of episodes of n environments, and the share of time that their steps take."""
+    """Mean return and length of the episodes of n environments, and the share of time that environment steps take."""
 
     STATE = ("_rewards", "_lengths", "_ended")  # for checkpoints
 
@@ -81,7 +81,7 @@ class EpisodeMeter:
         return found
 
     def add(self, rewards: npt.ArrayLike, ended: npt.ArrayLike, counted: npt.ArrayLike = True) -> None:
-        """Add a step of each environment: rewards (n,), which episodes ended (n,), and which steps count (n,)."""
+        """Add a step of each environment: its reward (n,), whether the episode ended (n,), whether it counts (n,)."""
         self._rewards += np.where(counted, rewards, 0.0)
         self._lengths += np.asarray(counted)
         if np.count_nonzero(ended):
@@ -110,7 +110,7 @@ class Reporter:
         callback: The callback, or None.
         tasks: Weights (n, d) of the tasks.
         risks: All risks. In each task, the policies of each risk act in an equal share of the steps.
-        place: The index of the risk.
+        place: The index of the risk in `risks`.
         steps: Steps of a task.
         further: The number of additional tasks, whose policies never act. Default: 0.
     """
@@ -138,10 +138,10 @@ class Reporter:
         extras: Mapping[str, float] = {},
         share: float | None = None,
     ) -> bool:
-        """Report the progress of a task; return whether to stop.
+        """Report the progress of a task, and return whether to stop.
 
-        `share` is the share of training that is done. None is for tasks that are trained in sequence: the share then
-        follows from `task` and `step`.
+        `share` is the share of training that is done. If it is None, tasks are trained in sequence, and the share is
+        computed from `task` and `step`.
         """
         if self._callback is not None:
             n, done = len(self._tasks), task * self._risks + self._place
@@ -168,7 +168,8 @@ class Trained(NamedTuple):
 class TrainingLog:
     """A log file. It replaces an existing file, unless a checkpoint of the same training is restored.
 
-    If a line cannot be written, as on a full disk, the log ends with one warning, and training continues.
+    If a line cannot be written, for example on a full disk, one warning is logged, no more lines are written, and
+    training continues.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -204,7 +205,7 @@ class TrainingLog:
             return
         try:
             if not self._stream and self._path.stat().st_size != self._size:
-                self._file.truncate(self._size)  # removes lines of another run, or written after the checkpoint
+                self._file.truncate(self._size)  # removes lines of other runs and lines written after the checkpoint
             self._file.write(line)
             self._file.flush()
             self._size += len(line)
@@ -255,7 +256,7 @@ def _known(value: float) -> float | None:
 
 
 class ScalarLog:
-    """Scalars for TensorBoard (extra `tensorboard`): event files in `folder`.
+    """Scalars for TensorBoard: event files in `folder`. The class needs `rasf[tensorboard]`.
 
     Each policy or run has a subfolder, which TensorBoard shows as a curve.
     """
@@ -270,7 +271,7 @@ class ScalarLog:
         self._failed = False
 
     def write(self, subfolder: str, step: int, scalars: Mapping[str, float]) -> None:
-        """Add the scalars of one policy or run at one step. If writing fails, the log ends with one warning."""
+        """Add the scalars of one policy or run at one step. After a failure to write, warn once and write no more."""
         if self._failed:
             return
         try:

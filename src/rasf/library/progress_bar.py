@@ -21,7 +21,7 @@ from rich.text import Text
 
 from rasf.library.progress import Callback, TrainingProgress
 
-_MUCH_CLIPPED = 0.01  # clipped mass from which the bar shows it
+_MUCH_CLIPPED = 0.01  # the bar shows a clipped mass above this share
 
 
 class _Rate(ProgressColumn):
@@ -33,7 +33,7 @@ class _Rate(ProgressColumn):
 
 
 def training_bar(console: Console, transient: bool = False) -> Progress:
-    """Return a bar over steps, with their rate and the time left."""
+    """Return a bar that counts steps, with steps per second and the time left."""
     columns = (BarColumn(bar_width=20), TaskProgressColumn(), _Rate(), TextColumn("left:"), TimeRemainingColumn())
     shown = (SpinnerColumn(), TextColumn("{task.description}", markup=False), *columns)
     return Progress(*shown, console=console, transient=transient)
@@ -46,11 +46,11 @@ def in_words(progress: TrainingProgress, policies: int) -> str:
     if "greedy_return" in known:
         failures = f", {known['greedy_failures']:.2g} failures" if "greedy_failures" in known else ""
         random = known.get("random_return", math.nan)
-        said += f"; greedy {known['greedy_return']:.4g} an episode{failures} (random {random:.4g})"
+        said += f"; greedy return {known['greedy_return']:.4g}{failures} (random {random:.4g})"
         if "predicted" in known:
             said += f", discounted {known['greedy_discounted']:.4g} (predicted {known['predicted']:.4g})"
     elif "episode_return" in known:
-        said += f"; {known['episode_return']:.4g} an episode"
+        said += f"; return {known['episode_return']:.4g} per episode"
     clipped = known.get("clipped_below", 0.0) + known.get("clipped_above", 0.0)
     return said + (f"; {clipped:.0%} clipped" if clipped > _MUCH_CLIPPED else "")
 
@@ -63,7 +63,7 @@ def shown_on_bar(
 
     Args:
         callback: The given callback, or None.
-        progress: Whether to show the bar; None shows it on a terminal and in a notebook.
+        progress: Whether to show the bar. None shows the bar on a terminal and in a notebook.
         steps: Number of steps of the whole training.
         policies: Number of policies of the whole training.
     """

@@ -1,4 +1,4 @@
-"""Before and after training: choose a trainer, collect its inputs (`Training`), make a library of its results."""
+"""Before and after training: choose a trainer, collect its inputs (`Training`), make a library from its results."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _Settings = TypeVar("_Settings", bound="DataclassInstance")
 
 @dataclass(frozen=True)
 class Training:
-    """The inputs of a trainer, the same for all agents.
+    """The inputs of a trainer, for all agents.
 
-    world: One environment for tables; several, or a world written in jax, for networks.
-    tasks: Weights (n, d), learned in this order or interleaved.
+    world: One environment for tables. For networks, several environments or a world written in jax.
+    tasks: Weights (n, d) of the tasks, which are learned in this order or interleaved.
     extra_tasks: Weights (m, d) of additional tasks that networks learn off-policy.
-    risks: There is a policy for each task and risk. The policies of each risk act in an equal share of
+    risks: The risks. There is a policy for each task and risk. The policies of each risk act in an equal share of
         `steps_per_task`.
     reports: A reporter for each risk.
-    notes: Trainers append a sentence for each automatic choice.
+    notes: A list to which trainers append a sentence for each automatic choice.
     base: Policies that take part in exploration by GPI and do not change.
     greedy: Evaluates the greedy policies periodically; None if no second environment can be made.
     """
@@ -90,7 +90,7 @@ def trainer_of(
     from rasf.library.networks.train import train_networks
 
     if learn_w:
-        raise ValueError(f"learn_w is for tables; {spec} is given the weights")
+        raise ValueError(f"learn_w is for tables; {spec} is an agent of networks")
     networks = with_settings(network_settings(spec.name), given)
     return networks, partial(train_networks, settings=networks)
 
@@ -110,12 +110,12 @@ def setting_names(base: DataclassInstance) -> list[str]:
 
 
 def with_settings(base: _Settings, given: Mapping[str, object]) -> _Settings:
-    """Return `base` with the given settings changed; an unknown name is a ValueError."""
+    """Return `base` with the given settings changed; raise ValueError for an unknown name."""
     known = setting_names(base)
     unknown = sorted(set(given) - set(known))
     for name in unknown:
         if name in _RENAMED:
-            raise ValueError(f"{name} is called {_RENAMED[name]} now")
+            raise ValueError(f"setting {name} has the new name {_RENAMED[name]}")
     if unknown:
         raise ValueError(f"settings must be among {', '.join(known)}, got {', '.join(unknown)}")
     plain = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
@@ -130,7 +130,7 @@ def with_settings(base: _Settings, given: Mapping[str, object]) -> _Settings:
 def provenance_of(
     seed: int, settings: Mapping[str, object], seconds: float, complete: bool = True, **more: object
 ) -> Header:
-    """Return the provenance of a library: time, versions, seed, the settings that the caller chose, duration."""
+    """Return the provenance of a library: time, versions, seed, settings given by the caller, and duration."""
     made = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     chosen = {name: repr(value) for name, value in settings.items()}
     of_training = {"settings": chosen, "seconds": round(seconds, 1), "complete": complete}
@@ -145,7 +145,7 @@ def library_of(
     notes: Sequence[str],
     provenance: Header,
 ) -> PolicyLibrary:
-    """Return one library with the policies of all risks; a training that was stopped may lack the last risks."""
+    """Return one library with the policies of all risks. After an early stop, the last risks may have no policies."""
     libraries = [
         PolicyLibrary(
             found.sources, environment, tuple(SourcePolicy(tuple(w), risk) for w in found.weights.tolist()), (spec,),

@@ -1,6 +1,6 @@
 """Episodes in which a library acts: opening environments, running an acting rule, and making a report.
 
-The seed of episode i does not depend on the rule, so several rules have the same start states.
+The seed of each episode does not depend on the rule, so all rules have the same start states.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MOST_EPISODES = 10_000_000
 
 @dataclass(frozen=True)
 class Trials:
-    """The environment and the number, seed and length of episodes: arguments of `PolicyLibrary.evaluate`."""
+    """Arguments of `PolicyLibrary.evaluate`: the environment, and the number, seed and length of episodes."""
 
     env: AnyEnvironment
     episodes: int
@@ -56,7 +56,7 @@ class Trials:
 
     @contextmanager
     def opened(self, library: PolicyLibrary) -> Iterator[FeatureVector]:
-        """Yield environments that run in parallel; at the end, close the environments that were opened here."""
+        """Yield environments that run in parallel. On exit, close the environments that this method opened."""
         env, kwargs = self.env, checks.keywords("env_kwargs", self.env_kwargs)
         if isinstance(env, gymnasium.vector.VectorEnv):
             vector = open_vector(env, None, self.phi, **kwargs)
@@ -91,13 +91,14 @@ class Trials:
         rows: Mapping[str, Row],
         callback: Callable[[str, int], None] | None,
     ) -> dict[str, Report]:
-        """Return the report of each row, all from the same start states.
+        """Return the reports of all rows by name. All rows have the same start states.
 
         Args:
             library: The library that acts.
             w: Weights (d,) of the task.
             rows: By name, a risk and further arguments of `PolicyLibrary.rule`.
-            callback: Called after every step with the name of a row and the number of episodes that are over, or None.
+            callback: None, or a function that is called after every step with the name of the current row and its
+                number of finished episodes.
         """
         check_callback(callback)
         seeds = seeds_from(self.seed, self.episodes)
@@ -126,7 +127,7 @@ def run_rule(
     max_steps: int,
     callback: Callable[[int], None] | None = None,
 ) -> Report:
-    """Run an episode for each seed.
+    """Run an episode for each seed, and return a report.
 
     Args:
         library: the library, which encodes observations.
@@ -134,8 +135,8 @@ def run_rule(
         rule: the acting rule.
         seeds: the seed of each episode.
         max_steps: steps after which an episode is truncated.
-        callback: called after every step with the number of episodes that are over; it may raise to stop. Default:
-            none.
+        callback: called after every step with the number of finished episodes; may raise an exception to stop.
+            Default: none.
 
     Returns:
         The report.
@@ -196,7 +197,7 @@ class _Run:
         return found
 
     def observe(self, rewards: Floats) -> None:
-        """Add the rewards of the last step, one for each episode that took part in it."""
+        """Add the rewards of the last step, one for each running episode."""
         self.memories[-1].advance(rewards, self._rule.sources.gamma, self._rows)
 
     def remaining(self, episode: int, obs: Any, t: int) -> float:
@@ -212,21 +213,21 @@ class _Run:
 def named_risks(risks: Sequence[Risk] | Mapping[str, Risk]) -> dict[str, Risk]:
     """Return risks by name: a dict unchanged, or the risks of a list by their texts."""
     if isinstance(risks, Risk | str) or not isinstance(risks, Mapping | Sequence) or not risks:
-        raise ValueError(f"risks must be a list of risks, or a dict of them by name, got {risks!r:.80}")
+        raise ValueError(f"risks must be a list of risks, or a dict of risks by name, got {risks!r:.80}")
     named = dict(risks) if isinstance(risks, Mapping) else {risk_to_text(risk): risk for risk in risks}
     if len(named) < len(risks):
-        raise ValueError(f"risks must differ in their names, {', '.join(named)}; to name them, give a dict")
+        raise ValueError(f"risks must have different names, got {', '.join(named)}; to give other names, use a dict")
     if not all(isinstance(name, str) for name in named):
         raise ValueError(f"risks must have names that are text, got {', '.join(map(repr, named))}")
     return named
 
 
 def priced_rows(library: PolicyLibrary, prices: Mapping[str | int, float | Sequence[float]] | None) -> dict[str, Row]:
-    """Return the rows of `compare` for prices: neutral acting at each price."""
+    """Return the rows of `compare` for prices, one for neutral acting at each price."""
     if prices is None:
         return {}
     if not isinstance(prices, Mapping) or not prices:
-        raise ValueError(f"prices must be a dict such as {{'collision': [4, 10]}}, by feature, got {prices!r:.80}")
+        raise ValueError(f"prices must be a dict by feature, such as {{'collision': [4, 10]}}, got {prices!r:.80}")
     names, found = library.environment.feature_names, dict[str, Row]()
     for key, given in prices.items():
         each = given if isinstance(given, list | tuple | np.ndarray) else [given]
@@ -248,9 +249,9 @@ def check_callback(callback: object) -> None:
 
 
 def _sizes_of_events(bounds: Floats) -> Floats:
-    """Return what one event adds to each feature (d,), from the bounds (d, 2) of the features in a step.
+    """Return the amount (d,) that one event adds to each feature, from the features' bounds (d, 2) in a step.
 
-    If one bound of a feature is 0, the value is the other bound; else it is unknown, nan.
+    If one bound of a feature is 0, the amount is the other bound. Otherwise the amount is unknown: nan.
     """
     low, high = bounds.T
     size = np.where(low == 0, high, np.where(high == 0, low, np.nan))

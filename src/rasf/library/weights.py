@@ -1,13 +1,13 @@
-"""Reward weights from data: least squares of rewards on features, with its uncertainty.
+"""Reward weights from data: the least-squares fit of rewards by features, with its uncertainty.
 
     r_t = phi_t . w + noise,    w_hat = argmin sum (r_t - phi_t . w)^2,
     covariance s^2 (Phi' Phi)^-1,    s^2 = RSS / (n - rank)
 
-Phi (n, d) has the rows phi_t, and RSS is the residual sum of squares. The data is kept as the triangular factor of a QR
-decomposition of [Phi r], which is updated with new rows. The estimate is as accurate as from all data at once, and the
-memory does not grow with the number of steps. If the observed features span fewer than d dimensions, the data does not
-determine w: `determined` is False, the estimate is the least-squares solution of the smallest norm, and standard errors
-are infinite in the directions that were not observed.
+Phi (n, d) has the rows phi_t, rank is its rank, and RSS is the residual sum of squares. Only the triangular factor of a
+QR decomposition of [Phi r] is stored, and new rows update this factor. So memory does not grow with the number of
+steps, and the estimate is as accurate as from all data at once. If the observed features span fewer than d dimensions,
+the data does not determine w: `determined` is False, the estimate is the least-squares solution of the smallest norm,
+and standard errors are infinite in the directions that were not observed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from rasf.arrays import Floats
 from rasf.checks import LARGEST, numbers, shown, table, whole
 
-_RANK_TOLERANCE = 1e-10  # of singular values, with every feature scaled to unit length
+_RANK_TOLERANCE = 1e-10  # relative size of singular values that count as 0, with every feature scaled to unit length
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class WeightEstimate:
 
     @property
     def standard_error(self) -> Floats:
-        """Standard error (d,) of each weight: inf if the data does not determine it, nan if `noise_variance` is nan."""
+        """Standard errors (d,) of the weights: inf if undetermined by the data, nan if `noise_variance` is nan."""
         return self.error_of(np.eye(len(self.w)))
 
     def error_of(self, phi: npt.ArrayLike) -> Floats:
@@ -58,7 +58,7 @@ class WeightEstimate:
             phi: Features (.., d).
 
         Returns:
-            Standard errors (..), infinite for features outside the observed directions.
+            Standard errors (..). They are infinite for features outside the observed directions.
         """
         features = numbers("phi", phi)
         if features.shape[-1:] != self.w.shape or not np.isfinite(features).all():
@@ -77,7 +77,7 @@ class WeightEstimate:
 
 
 class WeightLearner:
-    """Estimate the weights of d features from data that arrives in parts.
+    """An estimate of the weights of d features, updated with data that arrives in parts.
 
     Args:
         d: The number of features.
@@ -130,14 +130,14 @@ class WeightLearner:
         unseen = np.linalg.qr(outside.T)[0].T if len(outside) else outside  # an orthonormal basis
         inverse = vt[seen].T / size[seen] / scale[:, None]
         inverse = inverse - unseen.T @ (unseen @ inverse)  # gives the solution of the smallest norm
-        left = u[:, ~seen].T @ z  # together with `rest`, the residual
+        left = u[:, ~seen].T @ z  # the residual consists of `left` and `rest`
         spare = self.samples - int(seen.sum())
         noise = float((rest**2 + left @ left) / spare) if spare > 0 else float("nan")
         return WeightEstimate(inverse @ (u[:, seen].T @ z), noise * inverse @ inverse.T, noise, unseen, self.samples)
 
 
 def infer_weights(phis: npt.ArrayLike, rewards: npt.ArrayLike) -> WeightEstimate:
-    """Estimate the weights w of rewards that are linear in features, with standard errors.
+    """Return an estimate of the weights w of rewards that are linear in features, with standard errors.
 
     Args:
         phis: Features (n, d).

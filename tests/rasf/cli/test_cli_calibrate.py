@@ -21,7 +21,7 @@ def test_calibrate_writes_its_result_and_evaluate_prints_bounds(trained, command
     assert len(kept.risks) == 18
     code, out, err = command("evaluate", "coin.rasf", "--w", "1,-1", "--risk", "neutral", "--risk", "mean-variance:-9")
     assert code == 0, err
-    assert "neutral: bounds, mean at least" in out
+    assert "neutral: bounds: mean at least" in out
     assert "mean-variance:-9.0 is outside the calibrated range" in out
     code, out, _ = command("evaluate", "coin.rasf", "--w", "1,-.1", "--limit", "1=0.1/episode", "--json", "-")
     report = json.loads(out)["comparisons"][0]["risks"]["neutral"]

@@ -219,7 +219,7 @@ def test_bad_input(library):
     with pytest.raises(ValueError, match="observe must be called once after each act"):
         actor.observe(1.0)
     actor.act([0, 0])
-    with pytest.raises(ValueError, match="obs must be of 2 episodes"):
+    with pytest.raises(ValueError, match="obs must have one observation for each of 2 episodes"):
         actor.act([0, 0, 0])
     with pytest.raises(ValueError, match=r"features \(2, 1\) or rewards \(2,\)"):
         actor.observe([1.0, 2.0, 3.0])

@@ -326,9 +326,9 @@ def test_what_cannot_be_evaluated_is_refused(library, change, said):
 
 
 @pytest.mark.parametrize(("risks", "said"), [
-    ([], "risks must be a list of risks, or a dict of them by name"),
-    (NEUTRAL, "risks must be a list of risks, or a dict of them by name"),
-    ([NEUTRAL, NEUTRAL], "risks must differ in their names, neutral; to name them, give a dict"),
+    ([], "risks must be a list of risks, or a dict of risks by name"),
+    (NEUTRAL, "risks must be a list of risks, or a dict of risks by name"),
+    ([NEUTRAL, NEUTRAL], "risks must have different names, got neutral; to give other names, use a dict"),
     ([NEUTRAL, "cvar:0.1"], "risk must be a rasf risk"),
 ])  # fmt: skip
 def test_what_cannot_be_compared_is_refused(library, risks, said):
@@ -626,19 +626,18 @@ def test_returns_that_differ_from_predictions_are_named(wide, monkeypatch):
     assert told(mean + 2 * std, 3 * std, 15) is None  # too few episodes
     assert told(np.nan, np.nan) is None  # policies without a spread
     found = told(mean + std, std)
-    assert found.startswith(f"of discounted returns, a mean of {mean + std:.4g} was predicted and {mean:.3g} [")
-    assert found.endswith("] realised: calibrate, or train for more steps")
+    assert found.startswith(f"discounted returns differ from predictions (the mean was {mean:.3g} [")
+    assert found.endswith(f"] instead of the predicted {mean + std:.4g}): calibrate, or train for more steps")
     found = told(mean, std / 2)
-    assert found.startswith(
-        f"of discounted returns, a standard deviation of {std / 2:.3g} was predicted and {std:.3g} ["
-    )
-    assert " and a standard deviation of " in told(mean + std, 2 * std)
+    assert found.startswith(f"discounted returns differ from predictions (the standard deviation was {std:.3g} [")
+    assert f"] instead of the predicted {std / 2:.3g})" in found
+    assert ", the standard deviation was " in told(mean + std, 2 * std)
     assert told(mean - std, 2 * std) == (
-        f"discounted returns were better than predicted: {mean_interval(plain.realised)} was realised, "
-        f"{mean - std:.4g} predicted"
+        f"the mean discounted return was better than predicted: {mean_interval(plain.realised)} instead of "
+        f"{mean - std:.4g}"
     )
     monkeypatch.setitem(FORETOLD, "mean", mean + std)
-    assert "a mean of" in str(wide.evaluate(world(), w, NEUTRAL, 60, acting=Foretold))
+    assert "the mean was" in str(wide.evaluate(world(), w, NEUTRAL, 60, acting=Foretold))
 
 
 def test_the_feature_whose_sum_is_predicted_worst_is_named(wide, monkeypatch):
@@ -657,9 +656,9 @@ def test_the_feature_whose_sum_is_predicted_worst_is_named(wide, monkeypatch):
     for little in ([0.0, 0.0], [0.2, 0.2], [-1.0, -1.0]):
         assert told(little) is None
     first, second = plain.feature_names
-    said = f"returns, a sum of {sums[0] + spread[0]:.3g} of {first} was predicted and {sums[0]:.3g} ["
-    assert said in told([1.0, 0.6])
-    assert f"of {second} was predicted" in told([0.6, 1.0])
+    assert f"(the sum of {first} was {sums[0]:.3g} [" in told([1.0, 0.6])
+    assert f"] instead of the predicted {sums[0] + spread[0]:.3g})" in told([1.0, 0.6])
+    assert f"the sum of {second} was" in told([0.6, 1.0])
     assert told([1.0, 0.6], cut=True) is None  # its sum goes on after the cut
 
 

@@ -119,8 +119,8 @@ def test_a_diagonal_covariance_of_an_earlier_version_does_not_grow():
     ({}, {"env": random_world(2, S=5)}, "can grow only in the environment it was trained in, but observations"),
     ({}, {"env": random_world(2, A=3)}, "can grow only in the environment it was trained in, but n_actions"),
     ({}, {"env": random_world(2, d=3)}, "can grow only in the environment it was trained in, but n_features"),
-    ({}, NETS, "a library of tables cannot grow by sfdqn, which learns networks"),
-    (NETS, {"agent": "rasfql"}, "widths must be that of|settings must be among|a library of networks cannot grow by"),
+    ({}, NETS, "a library of tables cannot grow by the agent sfdqn, which learns networks"),
+    (NETS, {"agent": "rasfql"}, "as in the library that grows|settings must be among|a library of networks"),
     ({"agent": "sfql"}, {"risk": AVERSE, "agent": "rasfql"}, "risk must be neutral"),
     ({"agent": "sfql"}, {"risk": AVERSE}, "agent 'sfql' is risk-neutral"),
 ])  # fmt: skip

@@ -109,10 +109,10 @@ class Coins(gym.Env):
     [
         ((0.0, 1.0), None),
         ((0.1, 1.1), None),  # too little to matter
-        ((0.6, 1.0), "standard deviations below the prediction:"),
-        ((-0.6, 1.0), "standard deviations above the prediction:"),
-        ((0.0, 3.0), "spread less than predicted, by a factor of 3.0:"),
-        ((0.6, 0.3), "below the prediction and spread more than predicted, by a factor of 3"),
+        ((0.6, 1.0), "standard deviations lower):"),
+        ((-0.6, 1.0), "standard deviations higher):"),
+        ((0.0, 3.0), "(the spread was smaller by a factor of 3.0):"),
+        ((0.6, 0.3), "standard deviations lower, the spread was larger by a factor of 3"),
     ],
 )
 def test_predictions_of_training_are_compared_with_what_follows(told, said):
@@ -137,7 +137,7 @@ def test_returns_are_compared_discounted_and_only_of_whole_episodes():
     assert seen["greedy_discounted"] == pytest.approx(0.81)
     assert remarks == []
     _, remarks = look(Corridor, Greedy(lambda *_: 1, lambda _: (1.0, 0.0), 0.9))
-    assert "below the prediction" in remarks[0]
+    assert "standard deviations lower" in remarks[0]
     assert "predicted" not in look(Corridor, Greedy(lambda *_: 1))[0]
 
     def limited():
@@ -223,7 +223,7 @@ def test_a_bar_shows_progress_where_it_is_asked_for(capsys, monkeypatch):
     assert capsys.readouterr().err == ""  # no terminal
     rasf.learn(Corridor, progress=True, callback=seen.append, **options)
     said = capsys.readouterr().err
-    assert "policy 1 of 1; greedy 1 an episode, 0 failures (random" in said
+    assert "policy 1 of 1; greedy return 1, 0 failures (random" in said
     assert "steps/s" in said
     assert len(seen) == 20
 

@@ -1,1 +1,1 @@
-"""Ways to act with a library: a class for each, made by `PolicyLibrary.rule`."""
+"""Acting rules of a library: one class for each way to act. `PolicyLibrary.rule` makes the objects."""

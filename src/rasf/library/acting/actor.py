@@ -1,4 +1,4 @@
-"""`Actor`: acts by an acting rule in an episode loop that the caller writes."""
+"""`Actor`: chooses actions by an acting rule in an episode loop that the caller writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Actor:
-    """Acts for one task, in one episode or in B parallel episodes; made by `PolicyLibrary.actor`.
+    """Chooses actions for one task, in one episode or in B parallel episodes; made by `PolicyLibrary.actor`.
 
     The threshold of a static risk and the prices of limits are fixed at the first observation of an episode. In every
     step call `act`, then `observe` with the features or the reward of the step. At the end of an episode call `reset`.
@@ -46,14 +46,14 @@ class Actor:
         return self._rule.prices(self._memory) if len(self._fresh) else {}
 
     def remarks(self) -> list[str]:
-        """Return a sentence for each episode whose limits cannot be kept, but are exceeded as little as possible."""
+        """Return a sentence for each episode whose limits cannot be kept. They are exceeded as little as possible."""
         return list(filter(None, self._rule.not_kept(self._memory))) if len(self._fresh) else []
 
     def reset(self, over: npt.ArrayLike | None = None) -> None:
         """Start new episodes.
 
         Args:
-            over: Which episodes (B,) are over. Default: all.
+            over: Whether each episode is over, (B,). Default: all episodes are over.
         """
         if over is None:
             self._memory, self._fresh = Memory.fresh(0), np.ones(0, np.bool_)
@@ -61,14 +61,14 @@ class Actor:
             return
         mask = np.asarray(over, np.bool_)
         if mask.shape != self._fresh.shape:
-            raise ValueError(f"over must have shape {self._fresh.shape}, one for each episode, got {mask.shape}")
+            raise ValueError(f"over must have shape {self._fresh.shape}, one flag for each episode, got {mask.shape}")
         self._fresh = self._fresh | mask
 
     def act(self, obs: object) -> Any:
         """Return the action for one observation, or actions (B, ..), as the environment takes them.
 
         Args:
-            obs: An observation, or a batch with one for each episode.
+            obs: An observation, or a batch with one observation for each episode.
 
         Raises:
             ValueError: The number of observations has changed without a reset.
@@ -81,7 +81,8 @@ class Actor:
             self._steps = np.zeros(len(encoded), np.int64)
         if len(encoded) != len(self._fresh):
             raise ValueError(
-                f"obs must be of {len(self._fresh)} episodes, got {len(encoded)}; call reset to change their number"
+                f"obs must have one observation for each of {len(self._fresh)} episodes, got {len(encoded)}; to change "
+                "the number of episodes, call reset"
             )
         if self._fresh.any():
             self._memory.put(self._fresh, self._rule.begin(encoded[self._fresh]))
@@ -91,7 +92,7 @@ class Actor:
         return library.own_actions(self._rule.act(encoded, self._memory), batch)
 
     def observe(self, gained: npt.ArrayLike) -> None:
-        """Add a step to the accrued return.
+        """Add the reward of a step to the accrued return.
 
         Args:
             gained: Features (d,) or the reward of the step; (B, d) or (B,) for B episodes.

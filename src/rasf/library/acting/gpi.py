@@ -12,7 +12,7 @@ from rasf.library.acting.rule import ActingRule, Memory, Observations
 
 
 class PerStateRisk(ActingRule):
-    """Act for the per-state risk of the remaining return: the paper's rule."""
+    """Acting for the per-state risk of the remaining return, as in the paper."""
 
     @property
     def per_state(self) -> bool:
@@ -26,7 +26,7 @@ class PerStateRisk(ActingRule):
 
 
 class DiscountAware(PerStateRisk):
-    """Act at step t for the risk of gamma^t times the remaining return: the rule of the paper's guarantee."""
+    """Acting at step t for the risk of gamma^t times the remaining return, as in the paper's guarantee."""
 
     @property
     def per_state(self) -> bool:

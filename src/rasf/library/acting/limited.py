@@ -1,7 +1,8 @@
 """Acting within limits: the best pair (policy, action) among the pairs whose expected costs are within the budget.
 
-`rasf.limits` defines the budget, in which following the selected policy is always possible. Another acting rule gives
-the values of the pairs.
+`rasf.limits` defines the budget. After the first choice, the selected policy's own action is always within the budget.
+Another acting rule gives the values of the pairs. In shapes, K is the number of policies, B of observations, A of
+actions, and m of limits.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from rasf.risk import Risk
 
 @dataclass(frozen=True, eq=False)
 class WithinLimits(ActingRule):
-    """Another rule, restricted by m limits.
+    """An acting rule that is restricted by m limits.
 
-    `memory.own` has these arrays, in addition to those of the rule:
+    `memory.own` has these arrays, in addition to the arrays of the unrestricted rule `base`:
 
         source    (B,) the selected policy, -1 before the first choice
-        spare     (B, m) the part of the budget that the last choice did not use; before the first choice, the limits
+        spare     (B, m) the budget that the last choice left unused; before the first choice, the limits
         prices    (B, m) the prices of the limits at the first choice
         costs     (B, m) the expected sums of the limited features after the first choice
         kept      (B,) whether the first choice keeps all limits
@@ -33,7 +34,7 @@ class WithinLimits(ActingRule):
     Attributes:
         base: The rule that gives the values.
         given: The limits.
-        own: The weights and the risk by which each source policy acts.
+        own: The weights and the risk for which each source policy acts.
     """
 
     base: ActingRule
@@ -47,7 +48,7 @@ class WithinLimits(ActingRule):
         return cls(base.sources, base.w, base.risk, base.task, base, limits, own)
 
     def __post_init__(self) -> None:
-        """Refuse policies whose own actions cannot be scored, because the budget depends on these actions."""
+        """Raise ValueError if a policy's own actions cannot be scored, because the budget depends on these actions."""
         if self.sources.gamma == 0:
             raise ValueError("limits need a library whose gamma is above 0")
         for i, (_, risk) in enumerate(self.own):
@@ -114,12 +115,12 @@ class WithinLimits(ActingRule):
         return ["" if kept else sentence for kept, sentence in zip(memory.own["kept"], sentences, strict=True)]
 
     def _costs(self, obs: Observations) -> Floats:
-        """Return the expected sums (K, B, A, m) of the limited features, with the signs that make them costs."""
+        """Return the expected sums (K, B, A, m) of the limited features, multiplied by `limits.signs`."""
         each = np.eye(self.sources.n_features)[self.limits.features] * self.limits.signs[:, None]
         return np.stack([self.sources.scores(obs, one, NEUTRAL).mean for one in each], axis=-1)
 
     def _budget(self, obs: Observations, memory: Memory, costs: Floats) -> Floats:
-        """Return the budget (B, m): at first the limits, later the selected policy's costs plus `spare` / gamma."""
+        """Return the budget (B, m): first the limits, at later choices the selected policy's costs + spare / gamma."""
         source, spare = memory.own["source"], memory.own["spare"]
         budget = spare.copy()
         for i in set(source[source >= 0].tolist()):

@@ -62,13 +62,13 @@ class Memory:
         return replace(self, accrued=self.accrued[rows], discount=self.discount[rows], own=own)
 
     def put(self, rows: Ints | Bools, others: Memory) -> None:
-        """Overwrite the episodes `rows` with `others`."""
+        """Replace the state of the episodes `rows` by `others`."""
         self.accrued[rows], self.discount[rows] = others.accrued, others.discount
         for name, part in self.own.items():
             part[rows] = others.own[name]
 
     def advance(self, rewards: Floats, gamma: float, rows: Ints | slice = slice(None)) -> None:
-        """Add the rewards of one step of the episodes `rows`, by default all."""
+        """Add the rewards of one step to the accrued return of the episodes `rows`, by default of all episodes."""
         self.accrued, self.discount = self.accrued.copy(), self.discount.copy()
         self.accrued[rows] += self.discount[rows] * rewards
         self.discount[rows] *= gamma
@@ -98,10 +98,9 @@ class ActingRule(ABC):
 
     Args:
         sources: the policies.
-        w: weights (d,) by which actions are chosen.
+        w: weights (d,) with which actions are chosen.
         risk: the risk to act for.
-        task: weights (d,) of the task, by which returns are computed; they differ from `w` if actions are
-            chosen at prices.
+        task: weights (d,) of the task, with which returns are computed. They differ from `w` if features have prices.
     """
 
     sources: FrozenPolicies
@@ -110,7 +109,7 @@ class ActingRule(ABC):
     task: Floats
 
     def __post_init__(self) -> None:
-        """Refuse a risk that the policies cannot score."""
+        """Raise ValueError if the policies cannot score the risk."""
         self.sources.check(self.risk)
 
     @property
@@ -120,7 +119,7 @@ class ActingRule(ABC):
 
     @property
     def per_state(self) -> bool:
-        """Whether the rule acts for a per-state risk, as all rules of a calibration do."""
+        """Whether the rule acts for a per-state risk. Calibrations use only such rules."""
         return False
 
     def begin(self, obs: Observations, choose: Choose | None = None) -> Memory:
@@ -128,8 +127,8 @@ class ActingRule(ABC):
 
         Args:
             obs: first observations (B, n).
-            choose: returns the first choices (B,) for the values (K, B, A) at `obs`, for rules whose memory depends on
-                these choices. Default: the rule's own choices.
+            choose: function from the values (K, B, A) at `obs` to the first choices (B,), for rules whose memory
+                depends on these choices. Default: the rule's own choices.
 
         Returns:
             The memory before the first action.
@@ -170,11 +169,12 @@ class ActingRule(ABC):
 
         Args:
             obs: observations (B, n).
-            memory: the memory of the episodes, which may be updated. Default: episodes begin at `obs`.
+            memory: the memory of the episodes, which may be updated. Default: the memory of episodes that begin at
+                `obs`.
             features: indices of the features whose expected sums are predicted. Default: none.
 
         Returns:
-            The prediction, which assumes that the selected policy acts after the selected action.
+            The predictions. They assume that the selected policy acts after the selected action.
         """
         chosen, rows = self.select(obs, self.begin(obs) if memory is None else memory), np.arange(len(obs))
         at = (chosen // self.sources.n_actions, rows, chosen % self.sources.n_actions)
@@ -202,5 +202,5 @@ def is_best(values: Floats, axis: int) -> Bools:
 
 
 def nearly(best: Floats) -> Floats:
-    """Return the least value that equals the best up to rounding."""
+    """Return the smallest value that counts as equal to `best` despite rounding."""
     return best - 1e-9 * np.maximum(np.abs(best), 1e-300)

@@ -1,11 +1,12 @@
 """Static risk: the risk of the whole return, fixed at the first observation.
 
-    threshold    b, of the return distribution that is best at the first observation
-    action       argmax_a max_i E u(accrued - b + gamma^t G_i(s, a))      u and b: see `rasf.risk.certainty`
+    threshold    b of the return distribution that is best at the first observation
+    action       argmax_a max_i E u(accrued - b + gamma^t G_i(s, a))
 
-G_i is the remaining return of policy i. This is GPI in the problem whose state also contains the accrued return
-(docs/theory.md). Histograms of networks give the distribution of G_i. If only mean and covariance are learned, G_i is
-assumed to be normal.
+u is the utility of the risk measure, and b its threshold (`rasf.risk.certainty`). G_i is the remaining return of policy
+i. The rule is GPI in the problem whose state also contains the accrued return (docs/theory.md). Histograms of networks
+give the distribution of G_i. If only mean and covariance are learned, G_i is assumed to be normal. In shapes, K is the
+number of policies, B of observations, A of actions, and M of returns in a histogram.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rasf.risk.certainty import CertaintyEquivalent, static_risk
 
 
 class StaticRisk(ActingRule):
-    """Act for the risk of the whole return; `memory.own` has the threshold (B,)."""
+    """Acting for the risk of the whole return; `memory.own` has the threshold (B,)."""
 
     def __post_init__(self) -> None:
         static_risk(self.risk)
@@ -39,7 +40,7 @@ class StaticRisk(ActingRule):
         return self._returns(obs).utilities(self._risk, so_far[:, None], memory.discount[:, None])
 
     def means(self, obs: Observations) -> Floats:
-        """Return means (K, B, A), which break ties: CVaR's utility, for example, is constant above the threshold."""
+        """Return means (K, B, A), which break ties, because some utilities are constant above the threshold (CVaR)."""
         return self._returns(obs).means()
 
     @property
@@ -52,7 +53,7 @@ class StaticRisk(ActingRule):
         if histograms is not None:
             return _Histograms(*histograms)
         found = self.sources.scores(obs, self.w, NEUTRAL)
-        known = np.isfinite(found.values)  # in a table, only some policies may have data for a state
+        known = np.isfinite(found.values)  # some policies of a table may have no data for a state
         if np.isnan(found.std[known]).any():
             raise ValueError("a static risk needs the spread of returns, which these policies have not learned")
         return _Normals(found.mean, np.where(known, found.std, 0.0), known)
@@ -68,12 +69,12 @@ class _Histograms(NamedTuple):
         return np.asarray((self.probs * self.atoms).sum(axis=-1))
 
     def certain(self, risk: CertaintyEquivalent) -> tuple[Floats, Floats]:
-        """Return certainty equivalents and their thresholds, (K, B, A) each."""
+        """Return certainty equivalents and thresholds, (K, B, A) each."""
         value, b = risk.with_threshold(self.probs, self.atoms)
         return np.asarray(value), np.asarray(b)
 
     def utilities(self, risk: CertaintyEquivalent, so_far: Floats, z: Floats) -> Floats:
-        """Return values (K, B, A) that rank actions as E u(so_far + z G) does; so_far and z are (B, 1)."""
+        """Return values (K, B, A) with the same order as E u(so_far + z G); so_far and z are (B, 1)."""
         if isinstance(risk, Entropic):  # leaves out the common factor exp(beta so_far), which may overflow
             return np.asarray(risk.histogram(self.probs, z[..., None] * self.atoms))
         return np.asarray((self.probs * risk.utility(so_far[..., None] + z[..., None] * self.atoms)).sum(axis=-1))
@@ -90,13 +91,13 @@ class _Normals(NamedTuple):
         return np.where(self.known, self.mean, -np.inf)
 
     def certain(self, risk: CertaintyEquivalent) -> tuple[Floats, Floats]:
-        """See `_Histograms.certain`."""
+        """Return certainty equivalents and thresholds, (K, B, A) each."""
         b = np.asarray(risk.normal_threshold(self.mean, self.std))
         value = b if isinstance(risk, Entropic) else b + np.asarray(risk.normal(self.mean - b, self.std))
         return np.where(self.known, value, -np.inf), b
 
     def utilities(self, risk: CertaintyEquivalent, so_far: Floats, z: Floats) -> Floats:
-        """See `_Histograms.utilities`."""
+        """Return values (K, B, A) with the same order as E u(so_far + z G); so_far and z are (B, 1)."""
         if isinstance(risk, Entropic):
             so_far = np.zeros_like(so_far)
         return np.where(self.known, risk.normal(so_far + z * self.mean, z * self.std), -np.inf)

@@ -1,8 +1,8 @@
-"""The arguments of training and of evaluation, each declared once.
+"""The arguments of training, evaluation and calibration, each declared once.
 
 `rasf.learn` and `rasf.learn_from`, `rasf train` with its configuration files, and sweeps take these arguments. A row of
 `TRAINING` says what an argument means, how its value is read from text or TOML, and where it can be given. The options
-of the command line, the checks of sweep files and the errors of `rasf train --from` are made from the rows. In the
+of the command line, the checks of sweep files and the errors of `rasf train --from` are made from these rows. In the
 docstring of `learn`, each argument begins with the row's sentence and ends with the row's default; a test compares
 docstring and rows.
 """
@@ -39,7 +39,7 @@ _KINDS: Mapping[object, type] = {
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument.
+    """An argument of training, evaluation or calibration.
 
     Attributes:
         name: The name in Python and in sweeps. Several flags may give the same argument.
@@ -68,17 +68,17 @@ class Argument:
 
     @property
     def kind(self) -> type:
-        """The type of the flag's value, or of each of its values if it may be repeated."""
+        """The type of one value of the flag."""
         return _KINDS.get(self.read.func if isinstance(self.read, partial) else self.read, str)
 
 
 def given_at(arguments: tuple[Argument, ...], where: Where) -> dict[str, Argument]:
-    """Return the arguments that can be given at a place, by name; for `FLAG` by flag."""
+    """Return the arguments that can be given at a place, by name; for `FLAG`, by the name of the flag."""
     return {row.flag if where is FLAG else row.name: row for row in arguments if where in row.where}
 
 
 def read_values(rows: Mapping[str, Argument], given: Mapping[str, object], prefix: str = "") -> Header:
-    """Return values from TOML or flags, read by the rows of the same names; values without a reader are unchanged.
+    """Return the given values from TOML or flags, each read by the row of its name; unchanged if it has no reader.
 
     Raises:
         ValueError: A row cannot read its value; the message begins with `prefix` and the name.
@@ -102,7 +102,7 @@ TRAINING = (
              flag="tasks-file"),
     Argument("tasks", "Reward weights of one task.", readers.weights, flag="w", metavar="1,0,.1", many=True),
     Argument("agent", f"One of auto, {_AGENTS}.", readers.text, _ENV_ONLY, "auto"),
-    Argument("risk", "The risk that policies are trained for, or several.", readers.risks, _ANYWHERE, "neutral",
+    Argument("risk", "One or several risks that policies are trained for.", readers.risks, _ANYWHERE, "neutral",
              metavar="mean-variance:-4", many=True),
     Argument("steps_per_task", "Steps of the environment for each task.", whole, _ENV_ONLY,
              "20,000 for tables, 200,000 for the paper's networks, 100,000 for rasfdqn"),
@@ -113,38 +113,39 @@ TRAINING = (
     Argument("phi", "`phi(obs, action, next_obs, info)` returns the features (d,), which replace the reward.",
              readers.function, LEARN | LOG | FLAG, "none", metavar=_MODULE),
     Argument("signs", "Signs (d,) of the weights of drawn tasks: 1 (more is better), -1 (a cost) or 0 "
-             "(either).", readers.signs, _ANYWHERE, "those that the environment declares", metavar="1,-1,0"),
+             "(either).", readers.signs, _ANYWHERE, "the signs that the environment declares", metavar="1,-1,0"),
     Argument("num_envs", "Number of environments that networks learn from in parallel.", whole, _ENV_ONLY, "1"),
-    Argument("learn_w", "Tables learn the weights from the rewards, as in the paper, instead of being given them.",
-             readers.flag, LEARN | SWEEP, "False"),
+    Argument("learn_w", "Whether tables learn the weights from the rewards, as in the paper.", readers.flag,
+             LEARN | SWEEP, "False"),
     Argument("support", "Bounds (d, 2) of the discounted feature returns, for histograms.", readers.weights, _ENV_ONLY,
              "derived from the bounds of the features", metavar="LOW,HIGH", many=True),
     Argument("once", "Indices of features that occur at most once per episode, such as a crash.", readers.indices,
              _ENV_ONLY, "none", metavar="2,3"),
-    Argument("extra_tasks", "Additional weights (m, d), or a number to draw, for which networks learn policies "
-             "off-policy.", partial(whole, least=0), _ENV_ONLY, "0"),
+    Argument("extra_tasks", "Additional weights (m, d), or a number of weightings to draw; networks learn their "
+             "policies off-policy.", partial(whole, least=0), _ENV_ONLY, "0"),
     Argument("env_kwargs", "Keyword arguments of the environment.", readers.table, LEARN | SWEEP, "none"),
     _ENV_ARG,
     Argument("failure", "`failure(step)` returns whether a `rasf.Step` is a failure.", readers.function, LEARN | FLAG,
-             "what the environment reports", metavar=_MODULE),
+             "the environment's info[\"failure\"]", metavar=_MODULE),
     Argument("base_library", "A library whose policies take part in exploration by GPI and do not change.", None, LEARN,
              "none"),
     Argument("base_library", "A library to add policies to; its policies take part in exploration by GPI.",
              readers.path, flag="grow"),
     Argument("callback", "A function that is called periodically with a `rasf.TrainingProgress`.", None, LEARN, "none"),
     Argument("checkpoint", "A file to which the state of training is written periodically.", None, LEARN, "none"),
-    Argument("checkpoint_seconds", "Seconds between two checkpoints, from which a killed run resumes.",
+    Argument("checkpoint_seconds", "Seconds between two checkpoints; a killed run resumes from the last checkpoint.",
              partial(number, low=0.0), LEARN | FLAG, "120"),
-    Argument("progress", "Show a bar with steps per second, the time left and the greedy returns.", None, LEARN,
-             "on a terminal and in a notebook"),
+    Argument("progress", "Whether to show a bar with steps per second, the time left and the greedy returns.", None,
+             LEARN, "on a terminal and in a notebook"),
     Argument("settings", "Settings of the agent.", None, LEARN | LOG),
     Argument("settings", "A setting of the agent, such as epsilon=.2 or widths=32,32.", readers.assignments, flag="set",
              metavar="name=value", many=True),
-    Argument("data", "A log to learn from, in place of an environment: a Recorder's folder, .npz, .parquet, minari:ID.",
-             readers.text, LOG | FLAG, flag="from", metavar="LOG"),
-    Argument("least_tries", "Number of tries below which an action is avoided.", whole, LOG, "5"),
-    Argument("resamples", "Bootstrap draws of the episodes, for intervals.", partial(whole, least=0), LOG, "100"),
-    Argument("max_bytes", "Limit in bytes for the memory that a log takes.", whole, LOG, "1 GiB"),
+    Argument("data", "A log to learn from instead of an environment: a Recorder's folder, an .npz or .parquet file, or "
+             "minari:ID.", readers.text, LOG | FLAG, flag="from", metavar="LOG"),
+    Argument("least_tries", "Actions with fewer tries than this are avoided.", whole, LOG, "5"),
+    Argument("resamples", "Number of bootstrap samples of the episodes, for intervals.", partial(whole, least=0), LOG,
+             "100"),
+    Argument("max_bytes", "Largest memory in bytes that a log may take.", whole, LOG, "1 GiB"),
     Argument("out", "Where to save the library, such as gathering.rasf.", readers.path, FLAG | LOG),
     Argument("overwrite", "Replace the library at --out, if there is one.", readers.flag, FLAG | LOG),
     Argument("log", "A file for the log of training, in JSON lines.", readers.path, FLAG, "beside --out"),
@@ -152,9 +153,9 @@ TRAINING = (
 )  # fmt: skip
 
 _FILE = Argument("file", "A library made by `rasf train`.", readers.path, metavar="FILE", positional=True)
-_ENV = Argument("env", "The id of an environment to act in.", readers.text, FLAG, "that of training")
-_RISK = Argument("risk", "The risk to act at, or several.", readers.risks, FLAG | SWEEP,
-                 "neutral, and the training risks", metavar="cvar:0.1", many=True)  # fmt: skip
+_ENV = Argument("env", "The id of an environment to act in.", readers.text, FLAG, "the environment of training")
+_RISK = Argument("risk", "One or several risks to act for.", readers.risks, FLAG | SWEEP,
+                 "neutral and the training risks", metavar="cvar:0.1", many=True)  # fmt: skip
 _PHI = Argument("phi", "The function of the features, for a library trained with phi.", readers.function,
                 metavar=_MODULE)  # fmt: skip
 _MAX_STEPS = Argument("max_steps", "Steps after which an episode is truncated.", whole, FLAG | SWEEP)
@@ -166,17 +167,18 @@ EVALUATION = (
     Argument("episodes", "Episodes for each task and risk.", partial(whole, least=2), FLAG | SWEEP, "100"),
     _PHI,
     Argument("failure", "`failure(step)` returns whether a step is a failure.", readers.function, FLAG,
-             "what the environment reports", metavar=_MODULE),
+             "the environment's info[\"failure\"]", metavar=_MODULE),
     _MAX_STEPS,
     Argument("seed", "Seed of the start states.", readers.seed, FLAG | SWEEP, "0"),
     Argument("discount_aware", "At step t, score the risk of gamma^t times the remaining return, as in the paper's "
              "guarantee; shows discounted returns.",
              readers.flag, FLAG | SWEEP),
     Argument("static", "Act for the static risk of the whole return; shows discounted returns.", readers.flag),
-    Argument("limit", "The largest expected sum of a feature, by its name or index: discounted, or with /episode "
-             "undiscounted, which needs a calibrated library.", readers.limits, metavar="failure=.05", many=True),
-    Argument("floor", "The smallest expected sum of a feature, written as for --limit; for a cost whose feature is 0 "
-             "or negative.", readers.limits, metavar="2=-.05", many=True),
+    Argument("limit", "The largest expected discounted sum of a feature, given by name or index; with /episode, the "
+             "largest undiscounted sum, which needs a calibrated library.", readers.limits, metavar="failure=.05",
+             many=True),
+    Argument("floor", "The smallest expected sum of a feature, written like --limit; limits a cost whose feature is "
+             "0 or negative.", readers.limits, metavar="2=-.05", many=True),
     Argument("price", "As a control, also act neutrally with this additional cost for each unit of a feature (below 0 "
              "for a cost whose feature is negative); returns are still computed with --w.", readers.prices,
              metavar="collision=4,10", many=True),

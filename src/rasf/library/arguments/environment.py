@@ -1,4 +1,4 @@
-"""The environment of `learn`, opened once for tables and `num_envs` times for networks, and the choice of an agent."""
+"""The environments of `learn` (one for tables, `num_envs` for networks), and the choice of an agent."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class GivenEnvironment:
     closing: ExitStack
 
     def open(self, agent: str, risks: Sequence[Risk], seed: int) -> tuple[Opened, AgentSpec, list[str]]:
-        """Return the open environment, the agent that learns from it ("auto" chooses one), and notes on the choice."""
+        """Return the open environment, the agent ("auto" chooses an agent), and notes on this choice."""
         if is_world(self.env):  # Gymnasium need not be installed
             from rasf.library.networks.worlds import WorldAdapter
 
@@ -86,7 +86,7 @@ class GivenEnvironment:
         return first, spec, notes
 
     def greedy_check(self, steps: int, seed: int) -> GreedyCheck | None:
-        """Return the evaluation of greedy policies in training; None if no second environment can be made."""
+        """Return the checks of greedy policies in training; None if no second environment can be made."""
         env = self.env
         if is_world(env) and find_spec("gymnasium") is None:
             return None
@@ -117,7 +117,7 @@ def _notes_on_images(world: FeatureVector) -> list[str]:
 
 
 def count_failures(world: Opened, rule: FailureRule) -> None:
-    """Count failures by a rule, which needs the observations of single environments."""
+    """Set the rule that decides which steps of an environment are failures."""
     for one in getattr(world, "environments", [world]):
         if not hasattr(one, "count_failures"):
             raise ValueError(
@@ -179,13 +179,13 @@ def networks_for(risks: Sequence[Risk], action_size: int = 0) -> AgentSpec:
 
 
 def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ()) -> tuple[AgentSpec, str]:
-    """Choose the agent that the environment names, else tables if observations are few or recur, else networks.
+    """Choose the agent that the environment declares, else tables if observations are few or recur, else networks.
 
     Tables need observations of whole numbers. Either at most 100,000 observations are possible, or observations are
     short, are not images, and few of them are new in the second half of a random walk.
 
     Args:
-        env: The environment; it may be reset and stepped. Its attribute `preferred_agent` names an agent.
+        env: The environment, which may be reset and stepped. Its attribute `preferred_agent` declares an agent.
         seed: Seed of the random walk.
         risks: The risks that policies are trained for. Default: none.
 

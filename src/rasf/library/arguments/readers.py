@@ -1,4 +1,4 @@
-"""Values that a user writes in a flag, a configuration or a sweep file.
+"""Readers of the values that a user writes in a flag, a configuration or a sweep file.
 
 A reader takes the name of a value, for error messages, and the value as TOML or as text such as 1,0,.1. Values of flags
 are text; TOML also has lists and tables:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part")
 _SUFFIXES = (".csv", ".json", ".npy")
-_LARGEST_SEED = 2**32 - 1  # the largest that all random generators accept
+_LARGEST_SEED = 2**32 - 1  # the largest seed that all random generators accept
 _WORDS = {"true": True, "false": False, "none": None}
 
 
@@ -55,7 +55,7 @@ def text(name: str, value: object) -> str:
 
 
 def flag(name: str, value: object) -> bool:
-    """Read a truth value."""
+    """Read True or False."""
     if not isinstance(value, bool):
         raise ValueError(f"{name} must be true or false, got {value!r}")
     return value
@@ -78,7 +78,7 @@ def seed(name: str, value: object) -> int:
 
 
 def weights(name: str, value: npt.ArrayLike) -> Floats:
-    """Read rows of numbers (n, d): one or several, each a list or text such as 1,0,.1."""
+    """Read one or several rows of numbers, (n, d); each row is a list or text such as 1,0,.1."""
     each = [value] if isinstance(value, str) else value
     if isinstance(each, list):
         each = [row.split(",") if isinstance(row, str) else row for row in each]
@@ -86,7 +86,7 @@ def weights(name: str, value: npt.ArrayLike) -> Floats:
 
 
 def weights_in_file(name: str, value: object) -> Floats:
-    """Read weights (n, d) from a file: comma-separated lines, a JSON list of lists, or a numpy array, never pickled."""
+    """Read weights (n, d) from a file: comma-separated lines, a JSON list of lists, or a numpy array (not pickled)."""
     file = path(name, value)
     if file.suffix not in _SUFFIXES:
         raise ValueError(f"{name} must be a file that ends in {', '.join(_SUFFIXES)}, got {file}")
@@ -119,7 +119,7 @@ def tasks(name: str, value: npt.ArrayLike) -> int | Floats:
 
 
 def indices(name: str, value: object) -> list[int]:
-    """Read whole numbers from 0, written 2,3 or as a list."""
+    """Read indices, which are whole numbers from 0, written as 2,3 or as a list."""
     try:
         return [whole(name, int(one), 0) for one in _listed(value)]
     except (TypeError, ValueError):
@@ -127,7 +127,7 @@ def indices(name: str, value: object) -> list[int]:
 
 
 def signs(name: str, value: object) -> list[int]:
-    """Read signs of weights, written 1,-1,0 or as a list."""
+    """Read signs of weights, written as 1,-1,0 or as a list."""
     each = [str(one).strip() for one in _listed(value)]
     if not {*each} <= {"1", "-1", "0"}:
         raise ValueError(f"{name} must be 1, -1 or 0 for each feature, such as 1,-1,0, got {value!r}")
@@ -149,7 +149,7 @@ def table(name: str, value: object) -> Header:
 
 
 def assignments(name: str, value: object) -> Header:
-    """Read values by name: text such as epsilon=0.2 for each, or a table."""
+    """Read values by name: a text such as epsilon=0.2 for each value, or a table."""
     if isinstance(value, dict):
         return value
 
@@ -161,7 +161,7 @@ def assignments(name: str, value: object) -> Header:
 
 
 def limits(name: str, value: object) -> dict[str, tuple[float, bool]]:
-    """Read a limit for each feature, and whether it is per episode: text such as failure=0.05/episode, or a table."""
+    """Read each feature's limit and whether the limit is per episode: text such as failure=0.05/episode, or a table."""
     each = [f"{key}={bound}" for key, bound in value.items()] if isinstance(value, dict) else value
 
     def bound(written: str) -> tuple[float, bool]:
@@ -187,7 +187,7 @@ def _pairs(
     read: Callable[[str], Part],
     cut: Callable[[str, str], tuple[str, str, str]] = str.rpartition,
 ) -> list[tuple[str, Part]]:
-    """Return key and value of each text key=value, which `cut` splits, by default at its last equals sign."""
+    """Return the key and the value of each text key=value; `cut` splits the text, by default at its last "="."""
     found = []
     for one in value if isinstance(value, list) else [value]:
         key, equals, written = cut(one, "=") if isinstance(one, str) else ("", "", "")
@@ -210,7 +210,7 @@ def _each_once(name: str, pairs: list[tuple[str, Part]]) -> dict[str, Part]:
 
 
 def _value(written: str) -> object:
-    """Return the value of a text, such as 3, .5, true, [1, 2] or 1,2; other text stays as it is."""
+    """Return the value of a text such as 3, .5, true, [1, 2] or 1,2; any other text is returned unchanged."""
     if written.lower() in _WORDS:
         return _WORDS[written.lower()]
     for reader in (int, float, json.loads, lambda part: json.loads(f"[{part}]" if "," in part else "")):
@@ -223,7 +223,7 @@ def _value(written: str) -> object:
 
 
 def risks(name: str, value: object) -> list[Risk]:
-    """Read one risk, or several that differ."""
+    """Read one risk, or several different risks."""
     from rasf.risk.names import EXAMPLES, risk_from_text, risk_to_text
 
     each = [value] if isinstance(value, str) else value
@@ -236,7 +236,7 @@ def risks(name: str, value: object) -> list[Risk]:
 
 
 def import_environment(typed: str) -> str:
-    """Return the id of an environment; for `module:Id-v0` import the module, also from the working directory."""
+    """Return the id of an environment. For `module:Id-v0`, import the module, also from the working directory."""
     module, colon, env_id = typed.rpartition(":")
     if colon:
         imported(module, f"env {typed!r} cannot be made")
@@ -244,7 +244,7 @@ def import_environment(typed: str) -> str:
 
 
 def function(name: str, value: object) -> Callable[..., object]:
-    """Read a function, written MODULE:NAME; the module may be in the working directory."""
+    """Read a function, written as MODULE:NAME. The module may be in the working directory."""
     module, colon, found = text(name, value).rpartition(":")
     if not colon:
         raise ValueError(f"{name} must be written MODULE:NAME, such as my_features:phi, got {value!r}")

@@ -1,4 +1,4 @@
-"""Checks of the tasks and risks that `learn` and `learn_from` train for; tasks may also be drawn."""
+"""Checks of the tasks and risks that `learn` and `learn_from` train for, and drawing of tasks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def drawn_tasks(
         of_its_own: Draws weights from the environment's own distribution of tasks, or returns None if there is none.
         seed: Seed of the drawing.
         notes: A list to which a sentence on drawn weights is appended.
-        signs: Signs (d,) of the weights: 1, -1, or 0 for either; None if they are not known. Default: None.
+        signs: Signs (d,) of the weights: 1, -1, or 0 for either. None if the signs are not known. Default: None.
         name: The name of the argument, for error messages. Default: "tasks".
 
     Returns:
@@ -67,8 +67,8 @@ def drawn_tasks(
     if signs is None:
         raise ValueError(
             f"{name}={count} cannot be drawn, because it is unknown which of the {d} features are costs: give weights "
-            f"(n, {d}), or signs, one of 1 (more is better), -1 (a cost) and 0 (either) for each feature, as an "
-            "argument or as an attribute of the environment, a wrapper or phi"
+            f"(n, {d}), or the signs of the features (1: more is better, -1: a cost, 0: either) as an argument or as "
+            "an attribute of the environment, a wrapper or phi"
         )
     drawn = rng.uniform(-1.0, 1.0, (count, d))
     notes.append(
@@ -86,7 +86,7 @@ def additional_tasks(
     notes: list[str],
     signs: Ints | None,
 ) -> Floats:
-    """Return the weights (m, d) of additional tasks, given or drawn as `drawn_tasks` does."""
+    """Return the weights (m, d) of additional tasks, given or drawn by `drawn_tasks`."""
     if checks.is_whole(given) and given == 0:
         return np.zeros((0, world.n_features))
     if spec.family is not Family.NETWORKS:
@@ -100,7 +100,7 @@ def checked_once(given: Sequence[int], d: int, spec: AgentSpec) -> list[int]:
     """Return the indices of the features that occur at most once an episode."""
     listed = isinstance(given, list | tuple | np.ndarray) and all(checks.is_whole(i) and 0 <= i < d for i in given)
     if not listed or len({*given}) < len(given):
-        raise ValueError(f"once must hold indices of the {d} features, from 0 and each once, got {given!r:.60}")
+        raise ValueError(f"once must be different indices of features, 0 to {d - 1}, got {given!r:.60}")
     if len(given) and spec.law not in (LawKind.HISTOGRAM, LawKind.MEAN_LOW_RANK):
         raise ValueError(f"once is for agents with histograms or events; {spec} has neither")
     return [int(i) for i in given]

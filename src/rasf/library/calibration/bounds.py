@@ -1,13 +1,13 @@
 """Calibrated bounds on the results of acting with a library.
 
-A calibration tries queries, each a task at a risk, in a few episodes, and records the errors of the library's
-predictions. Bounds are order statistics of these errors, as in conformal prediction: of further queries from the same
-distribution, 95 % keep their bound, whatever the distribution of the errors. Errors vary between queries, and also by
-chance, because each query has few episodes. The standard error of the part due to chance is known. Errors are shrunk
-accordingly, so that a bound is on the expectation for a query and not on the mean of a few episodes. Shrinking restores
-the variance between queries, but not the form of the distribution. Coverage therefore falls below 95 % if only few
-queries have large errors and the part due to chance is large: in a simulation in the tests, where a tenth of the
-queries have large errors, coverage is 92 %.
+A calibration runs a few episodes of each query (a task at a risk), and records the errors of the library's predictions.
+Bounds are order statistics of these errors, as in conformal prediction: 95 % of new queries from the same distribution
+keep their bound, for any distribution of the errors. Errors vary between queries, and also by chance, because each
+query has few episodes. The standard error of the part due to chance is known. Errors are shrunk accordingly, so that a
+bound is on the expectation for a query and not on the mean of a few episodes. Shrinking restores the variance between
+queries, but not the form of the distribution. So coverage falls below 95 % if only few queries have large errors and
+the part due to chance is large. In a simulation in the tests, in which a tenth of the queries have large errors,
+coverage is 92 %.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rasf.files import Header
 LEVEL = 0.95
 AT_THE_LEVEL = 1.6448536270  # the 95 % quantile of a standard normal distribution
 AT_LEAST = ("mean", "cvar")  # quantities that are bounded from below
-_ALIKE = 0.25  # the variance between queries is taken to be at least this share of the variance of errors
+_ALIKE = 0.25  # least estimate of the variance between queries, as a share of the variance of errors
 
 
 class Bound(NamedTuple):
@@ -40,7 +40,7 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class Bounds:
-    """Calibrated bounds for one query, by quantity: mean, spread, cvar (of the discounted return), and each cost."""
+    """Calibrated bounds for one query, by quantity: mean, spread and cvar of the discounted return, and each cost."""
 
     by_quantity: Mapping[str, Bound]
     remarks: tuple[str, ...] = ()
@@ -76,12 +76,12 @@ class Bounds:
 
 
 def bounds_of_errors(errors: Floats, by_chance: Floats, level: float) -> tuple[Floats, Floats]:
-    """Return bounds on the errors of further queries.
+    """Return bounds on the errors of new queries.
 
     Args:
         errors: errors of n queries in q quantities, (n, q).
-        by_chance: the standard error (n, q) of each error, due to few episodes.
-        level: the share of further queries that keep each bound.
+        by_chance: the standard error of each error, due to few episodes, (n, q).
+        level: the share of new queries that keep each bound.
 
     Returns:
         The lower and the upper bounds (q,).
@@ -95,10 +95,10 @@ def bounds_of_errors(errors: Floats, by_chance: Floats, level: float) -> tuple[F
 def shrunk(errors: Floats, by_chance: Floats) -> Floats:
     """Return errors (n, q), shrunk towards their mean.
 
-    The larger the share of their variance that is due to chance, the more errors are shrunk. `by_chance` (n, q) are the
-    standard errors due to chance. The variance between queries is the variance of the errors
-    minus the variance by chance, but at least a quarter of the variance of the errors. If most of the variance is by
-    chance, the difference says little about how much queries differ.
+    The larger the share of the variance due to chance, the more errors are shrunk. `by_chance` (n, q) are the standard
+    errors due to chance. The variance between queries is the variance of the errors minus the variance due to chance,
+    but at least a quarter of the variance of the errors, because the difference is imprecise if most variance is due to
+    chance.
     """
     noise, centre, variance = by_chance**2, errors.mean(axis=0), errors.var(axis=0, ddof=1)
     between = np.maximum(variance - noise.mean(axis=0), _ALIKE * variance)
@@ -107,5 +107,5 @@ def shrunk(errors: Floats, by_chance: Floats) -> Floats:
 
 
 def enough(level: float) -> int:
-    """Return the smallest number of queries for a bound of this level; with fewer, the bound is the largest error."""
+    """Return the least number of queries for a bound of this level. With fewer, the bound is the largest error."""
     return int(np.ceil(level / (1 - level) - 1e-9))

@@ -1,11 +1,11 @@
-"""`Calibration`: the errors of a library's predictions against realised values, and bounds that allow for them.
+"""`Calibration`: the errors of a library's predictions, and bounds that allow for these errors.
 
-A *query* is a task, a risk and perhaps a limit. At the first observations of its episodes the selected policy predicts
-mean, standard deviation (spread) and CVaR of the discounted return, and sums of the features that are costs. The
-episodes give the realised values. Predictions have errors because they ignore that GPI switches between policies,
-because the best of several predictions is biased upwards, and because return distributions are learned. Errors are put
-on one scale (`quantities.py`), and bounds are order statistics of the errors (`bounds.py`). With fewer than 19 queries,
-the bound is the largest error, and a remark says so.
+A *query* is a task and a risk, with or without a limit. At the first observations of its episodes, the distribution of
+the selected policy predicts mean, standard deviation (spread) and CVaR of the discounted return, and sums of the
+features that are costs. The episodes give the realised values. Predictions have errors because they ignore that GPI
+switches between policies, because the best of several predictions is biased upwards, and because return distributions
+are learned. Errors are converted to one scale (`quantities.py`), and bounds are order statistics of the errors
+(`bounds.py`). With fewer than 19 queries, the bound is the largest error, and a remark says so.
 
 The expected value is the prediction corrected by the median error. The expected value always lies within its bounds,
 while a prediction may lie outside. If the mean error of a quantity is significant and large enough to matter,
@@ -48,21 +48,22 @@ from rasf.risk.names import is_neutral, risk_to_text, stored_risk
 
 _STRICT = 0.975  # limits are tightened to this level, so that 95 % are kept despite sampling noise
 _LIMITED = "within limits"
-_OFF_SPREADS, _OFF_TIMES = 0.25, 1.5  # tolerated errors: of mean and CVaR in spreads; of spread and costs, a factor
+_OFF_SPREADS = 0.25  # tolerated error of mean and CVaR, in realised spreads
+_OFF_TIMES = 1.5  # tolerated ratio of predicted and realised spread, and of predicted and realised costs
 _NEGLIGIBLE = 0.02  # errors below this share of the return, or of the largest cost, do not count
 _TRY = (
-    "what may help: more steps_per_task, training tasks nearer to the queries, n_step=1 for networks (a longer "
-    "n-step return contains actions of other policies), a larger gamma, so that 1 / (1 - gamma) is at least the length "
-    "of an episode; bounds and expected values allow for these errors"
+    "to reduce errors, try more steps_per_task, training tasks nearer to the queries, n_step=1 for networks (a longer "
+    "n-step return contains actions of other policies), or a gamma for which 1 / (1 - gamma) is at least the length of "
+    "an episode; bounds and expected values allow for these errors"
 )
 _TRY_GAMMA = (
-    "undiscounted sums of an episode are predicted by discounted sums, which differ less with a gamma for "
-    "which 1 / (1 - gamma) is at least the length of an episode; bounds and expected values allow for the difference"
+    "discounted sums predict the undiscounted sums of an episode; the two differ less with a gamma for which "
+    "1 / (1 - gamma) is at least the length of an episode; bounds and expected values allow for the difference"
 )
 
 
 class _Errors(NamedTuple):
-    """Lower bounds, upper bounds and medians of errors, (q,) each, and remarks on the bounds."""
+    """Lower bounds, upper bounds and medians of the errors of q quantities, (q,) each, and remarks on the bounds."""
 
     low: Floats
     high: Floats
@@ -72,11 +73,11 @@ class _Errors(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Calibration:
-    """J queries with predictions and realised values of q quantities, and the bounds that follow from them.
+    """J queries with predictions and realised values of q quantities, and the resulting bounds.
 
     Attributes:
         risks: The risk of each query, as text.
-        limited: Whether the query has a limit (J,).
+        limited: Whether each query has a limit (J,).
         w: The weights of the queries (J, d).
         predicted: Predictions (J, q).
         realised: Realised values (J, q).
@@ -119,8 +120,8 @@ class Calibration:
     def groups(self) -> dict[str, Bools]:
         """Return the groups of queries that share bounds, as masks (J,) by name.
 
-        The queries without limits at one risk are a group, and all queries with limits are a group. Groups of fewer
-        than two queries are left out.
+        A group has the queries without limits at one risk, or all queries with limits. Groups of fewer than two queries
+        are left out.
         """
         each = {risk: (np.array(self.risks) == risk) & ~self.limited for risk in self.covered}
         found = each | {_LIMITED: self.limited}
@@ -145,14 +146,14 @@ class Calibration:
         }
 
     def bounds_of(self, rule: ActingRule, obs: npt.NDArray[Any]) -> Bounds:
-        """Return the bounds for episodes that begin at some observations.
+        """Return the bounds for episodes that begin at given observations.
 
         Args:
             rule: The acting rule.
             obs: First observations (B, n), encoded for the policies.
 
         Returns:
-            Bounds of means over the observations.
+            Bounds for episodes whose first observation is drawn uniformly from `obs`.
         """
         predicted = predicted_quantities(rule, obs, self.costs)
         errors = self._errors_of(rule.risk, rule.limits is not None)
@@ -160,7 +161,8 @@ class Calibration:
         if not rule.per_state:
             remarks = (*remarks, "the calibration is for per-state risks, which this acting rule does not use")
         ends = np.sort([self._scale.outcomes(predicted, part) for part in (errors.low, errors.high)], axis=0)
-        expected = np.clip(self._scale.outcomes(predicted, errors.middle), *ends)  # rounding may put it outside
+        # despite rounding, the expected value must lie within its bounds
+        expected = np.clip(self._scale.outcomes(predicted, errors.middle), *ends)
         bounds = (Bound(float(mean), *map(float, pair)) for mean, pair in zip(expected, ends.T, strict=True))
         return Bounds(dict(zip(self.quantities, bounds, strict=True)), remarks)
 
@@ -168,7 +170,7 @@ class Calibration:
         """Return for each query the lower bounds of mean and CVaR and the upper bounds of the other quantities.
 
         Args:
-            group: The group whose errors give the bounds; a name in `groups`.
+            group: The name (in `groups`) of the group whose errors give the bounds.
 
         Returns:
             Bounds (J, q).
@@ -178,7 +180,7 @@ class Calibration:
         return np.where(np.isin(self.quantities, AT_LEAST), low, high)
 
     def _errors_of(self, risk: Risk, limited: bool, sure: float = LEVEL) -> _Errors:
-        """Return bounds of the errors at a risk: its own if it was calibrated, else the widest of the nearest risks."""
+        """Return bounds of the errors at a risk. Without own bounds, return the widest bounds of the nearest risks."""
         name, groups = risk_to_text(risk), self.groups()
         known = [text for text in self.covered if text in groups] or list(groups)
         kind, level = _kind(risk)
@@ -187,12 +189,10 @@ class Calibration:
         if limited and _LIMITED in groups:
             chosen = [_LIMITED]  # one group for all risks
             if not _between(level, levels.values()):
-                remarks = (
-                    f"{name} within limits was not calibrated: the bounds are those of other risks within limits",
-                )
+                remarks = (f"{name} within limits was not calibrated: bounds of other risks within limits are shown",)
         elif name in known:
             chosen = [name]
-        elif not any(own != 0.0 for own in levels.values()):  # of this class of risk, only neutral was calibrated
+        elif not any(own != 0.0 for own in levels.values()):  # no risk of this class was calibrated, except neutral
             chosen = known
             remarks = (f"{name} was not calibrated: the widest bounds of {', '.join(known)} are shown",)
         else:
@@ -202,7 +202,7 @@ class Calibration:
             chosen = [text for text, own in levels.items() if own in near]
             if not _between(level, levels.values()):
                 ends = " to ".join(sorted(levels, key=lambda text: levels[text])[:: max(1, len(levels) - 1)])
-                remarks = (f"{name} is outside the calibrated range, {ends}: the bounds are those of the nearest end",)
+                remarks = (f"{name} is outside the calibrated range, {ends}: bounds of the nearest end are shown",)
         fewest = min(int(groups[text].sum()) for text in chosen)
         if fewest < enough(sure):
             tried = f"only {fewest} queries at {', '.join(chosen)} were tried"
@@ -213,10 +213,10 @@ class Calibration:
         return _Errors(np.min(low, axis=0), np.max(high, axis=0), np.mean(middles, axis=0), remarks)
 
     def tightened(self, limits: Limits, risk: Risk, gamma: float) -> Limits:
-        """Return limits on predictions that keep the given limits on realised values.
+        """Return tightened limits on predictions, with which realised values keep the given limits.
 
         Args:
-            limits: The limits. Limits on features that were not calibrated are unchanged.
+            limits: The given limits. Limits on features that were not calibrated are not tightened.
             risk: The risk to act for.
             gamma: The discount of the library.
         """
@@ -225,7 +225,9 @@ class Calibration:
         for k, (feature, limit) in enumerate(zip(limits.features.tolist(), limits.given, strict=True)):
             if feature not in features or limits.signs[k] != self.signs[features.index(feature)]:
                 if limit.per_episode and gamma < 1:
-                    raise ValueError(f"{limits.names[k]} per episode was not calibrated: its limit must be discounted")
+                    raise ValueError(
+                        f"the limit of {limits.names[k]} must be discounted: its sum per episode was not calibrated"
+                    )
                 continue
             errors = high.episode_costs if limit.per_episode else high.costs
             root = np.sqrt(max(at_most[k], 0.0)) - errors[features.index(feature)]
@@ -233,9 +235,10 @@ class Calibration:
         return limits._replace(at_most=at_most)
 
     def rows(self) -> list[list[str]]:
-        """Return a table by risk: mean predictions, mean realised values, and the share of queries within their bound.
+        """Return a table with mean predictions, mean realised values, and the share of queries that keep their bound.
 
-        The bound of a query is computed from the errors of all other queries at this risk.
+        There is a row for each group of queries and quantity. The bound of a query is computed from the errors of all
+        other queries of its group.
         """
         body = []
         for name, mask in self.groups().items():
@@ -249,10 +252,10 @@ class Calibration:
     def remarks(self) -> list[str]:
         """Return a sentence for each quantity whose predictions are off, and advice.
 
-        A sentence names the risk at which the error is largest. A quantity is off if the mean error over queries is
-        more than two standard errors, and more than a quarter of the realised spread (mean, CVaR) or a factor of 1.5
-        (spread, costs). Errors below a fiftieth of the return, or of the largest cost, do not count. Otherwise every
-        error would count in a deterministic environment, where the spread is 0.
+        A sentence gives the risk at which the error is largest. Predictions are off if the mean error over queries is
+        more than two standard errors, and also more than a quarter of the realised spread (for mean and CVaR) or a
+        factor of 1.5 (for spread and costs). Errors below 2 % of the return, or of the largest cost, do not count,
+        because otherwise all errors would count in a deterministic environment, where the spread is 0.
         """
         worst: dict[str, tuple[float, str]] = {}
         for name, mask in self.groups().items():
@@ -274,7 +277,7 @@ class Calibration:
         return [*(words for _, words in worst.values()), _TRY_GAMMA if of_episodes else _TRY]
 
     def coverage(self, mask: Bools) -> Floats:
-        """Return the share of queries whose realised value kept the bound computed from the other queries.
+        """Return the share of queries whose realised value keeps the bound that follows from the other queries.
 
         Args:
             mask: The queries (J,).
@@ -297,7 +300,7 @@ class Calibration:
         return "\n".join([*aligned(self.rows()), *self.remarks()])
 
     def describe(self) -> Header:
-        """Return all but the arrays, as JSON."""
+        """Return everything except the arrays, as JSON."""
         return {
             "risks": list(self.risks),
             "names": list(self.names),
@@ -312,7 +315,7 @@ class Calibration:
 
     @classmethod
     def restore(cls, header: Mapping[str, Any], arrays: Arrays, n_features: int) -> Calibration:
-        """Return a calibration from a file, after validating all of it.
+        """Return the calibration of a file, after validation.
 
         Args:
             header: The result of `describe`.
@@ -361,7 +364,7 @@ _ARRAYS = ("limited", "w", "predicted", "realised", "error", "costs", "signs")
 
 
 def _misfit(quantity: str, predicted: float, realised: float, spread: float, scale: float) -> tuple[float, str]:
-    """Return the error of a mean prediction, as a multiple of the tolerated error and in words; 0 if negligible."""
+    """Return a mean prediction's error as a multiple of the tolerated error (0 if negligible), and in words."""
     said, found = (0.0 if abs(value) < 1e-9 * scale else float(value) for value in (predicted, realised))
     least, most = sorted((abs(said), abs(found)))
     if most - least <= _NEGLIGIBLE * scale:
@@ -374,7 +377,7 @@ def _misfit(quantity: str, predicted: float, realised: float, spread: float, sca
         times = most / least if least > _NEGLIGIBLE * most else np.inf
         size, much = times / _OFF_TIMES, f"{times:.2g} times " if np.isfinite(times) else ""
     way = "high" if said > found else "low"
-    return size, f"{said:.4g} was predicted and {found:.4g} realised, {much}too {way}"
+    return size, f"the prediction {said:.4g} is {much}too {way}, {found:.4g} was realised"
 
 
 def _between(level: float, levels: Iterable[float]) -> bool:

@@ -1,4 +1,4 @@
-"""Measuring a calibration: queries are drawn and tried, and predictions are compared with realised values."""
+"""Measurement of a calibration: episodes of drawn queries, in which predictions are compared with realised values."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
 _RESAMPLES = 50
-_FEWEST, _ENOUGH = 5, 20  # episodes of a query: required, and aimed at by the default number of tasks
-_FEWEST_TASKS, _MOST_TASKS = 10, 60  # by default
+_FEWEST, _ENOUGH = 5, 20  # episodes of a query: the least number, and the target of the default number of tasks
+_FEWEST_TASKS, _MOST_TASKS = 10, 60  # range of the default number of tasks
 Draw = Callable[[int, np.random.Generator], Floats | None]  # draws n tasks (n, d); None without a distribution of tasks
 Roll = Callable[[ActingRule, int], Report]  # runs the episodes of a query with a rule and a seed
 
 
 @dataclass(frozen=True)
 class _Tried:
-    """A query: a task at a risk, perhaps within limits."""
+    """A query: a task at a risk, with or without limits."""
 
     w: Floats
     risk: Risk
@@ -74,7 +74,7 @@ def calibrate(
     with trials.opened(library) as environments:
         weights = calibration_tasks(library, environments.random_tasks, tasks, trials, len(risks))
         if len(weights) < 2:
-            raise ValueError(f"tasks must be at least two, as errors differ between tasks, got {len(weights)}")
+            raise ValueError(f"tasks must be at least two, because errors differ between tasks, got {len(weights)}")
         _check_episodes(trials.episodes, len(weights), len(risks))
         queries = len(weights) * len(risks)
         per_query = trials.episodes // (queries + queries // 2)
@@ -91,7 +91,7 @@ def calibrate(
 
 
 def _try(library: PolicyLibrary, roll: Roll, tried: list[_Tried], seed: int, per_query: int) -> Calibration:
-    """Run every query without limits, and then half as many randomly drawn queries, each with a random limit."""
+    """Return the calibration from all queries without limits, and half as many drawn queries with random limits."""
     rng, free = np.random.default_rng([seed, 7]), len(tried)
     names = library.environment.feature_names or tuple(map(str, range(library.n_features)))
     rules = [library.rule(one.w, one.risk) for one in tried]
@@ -126,7 +126,7 @@ def _try(library: PolicyLibrary, roll: Roll, tried: list[_Tried], seed: int, per
 
 
 def _compare(report: Report, costs: Ints, scale: Scale, seed: int) -> _Compared:
-    """Compare predictions and realised values of one query."""
+    """Return the predictions and realised values of one query."""
     predicted = predicted_quantities(report.rule, report.starts, costs)
     sums = np.concatenate([report.discounted_phi[:, costs], report.phi[:, costs]], axis=1)
     size, returns, n, width = np.abs(sums.mean(axis=0)), report.discounted, report.episodes, scale.width(predicted)
@@ -144,17 +144,18 @@ def _compare(report: Report, costs: Ints, scale: Scale, seed: int) -> _Compared:
 
 
 def _check_episodes(episodes: int, tasks: int, risks: int) -> None:
-    """Refuse too few episodes. There is a query for each task and risk, and half as many queries have a limit."""
+    """Raise ValueError for too few episodes: each task and risk is a query, and half as many queries have a limit."""
     least = _FEWEST * (tasks * risks + tasks * risks // 2)
     if episodes < least:
         raise ValueError(f"episodes must be at least {least} for {tasks} tasks and {risks} risks, got {episodes}")
 
 
 def cost_features(library: PolicyLibrary, sums: Floats) -> tuple[Ints, Floats]:
-    """Return the features that are costs in every policy's task, and the sign of each of these features.
+    """Return the indices of the features that are costs in every policy's task, and the sign of each of these features.
 
-    The sums of a cost over episodes have one sign, and its weights in all tasks have the opposite sign or are 0. A
-    feature that never occurred is a cost if its weights are negative. `sums` (n, d) are the sums of all features.
+    If a feature is a cost, all its sums over episodes have one sign, and its weights in all tasks have the opposite
+    sign or are 0. A feature whose sums are all 0 is a cost if its weights are negative. `sums` (n, d) are the sums of
+    all d features in n episodes.
     """
     w = np.array([policy.w for policy in library.policies])
     positive, negative = (sums >= 0).all(axis=0), (sums <= 0).all(axis=0)

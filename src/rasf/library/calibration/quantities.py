@@ -1,9 +1,10 @@
 """The quantities that are predicted and realised for a query, and the scale on which their errors are comparable.
 
-    mean, CVaR       (realised - predicted) / (predicted spread + typical spread)
-    spread, costs    square root of the realised value - square root of the predicted value
+    error of mean, CVaR       (realised - predicted) / (predicted spread + typical spread)
+    error of spread, costs    sqrt(realised) - sqrt(predicted)
 
-A spread is the standard deviation of the discounted return; the typical spread is its mean over queries.
+The spread is the standard deviation of the discounted return. The typical spread is the mean spread over queries. In
+shapes, c is the number of costs, and q = 3 + 2 c is the number of quantities.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from rasf.library.acting.rule import ActingRule
 
 RETURNS = ("mean", "spread", "cvar")
 AN_EPISODE = " an episode"
-NO_SPREAD = 1e-12  # errors of mean and CVaR are divided by at least this, as deterministic returns have spread 0
-_NORMAL_CVAR = 1.7549833193  # mean of a normal distribution minus that of its worst tenth, in standard deviations
+NO_SPREAD = 1e-12  # least divisor of errors of mean and CVaR, because deterministic returns have spread 0
+_NORMAL_CVAR = 1.7549833193  # mean of a standard normal distribution minus the mean of its worst tenth
 
 
 class Quantities(NamedTuple):
     """Mean, spread and CVaR (..) of the discounted return; sums (.., c) of the c costs, discounted and undiscounted.
 
-    In arrays (.., q), the quantities are in this order, q = 3 + 2 c.
+    In arrays (.., q), the q = 3 + 2 c quantities are in this order.
     """
 
     mean: Array
@@ -48,13 +49,13 @@ class Quantities(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """The scale of errors: the typical spread of the discounted return, and the signs (c,) that make features costs."""
+    """The scale of errors: the typical spread of the discounted return, and the signs (c,) that make sums costs."""
 
     spread: float
     signs: Floats
 
     def width(self, predicted: Quantities) -> Array:
-        """Return the unit (..) in which errors of mean and CVaR are measured."""
+        """Return the unit (..) of errors of mean and CVaR."""
         return np.maximum(predicted.spread + self.spread, NO_SPREAD)
 
     def errors(self, realised: Quantities, predicted: Quantities) -> Floats:
@@ -63,7 +64,7 @@ class Scale(NamedTuple):
         return self._scaled(realised, width) - self._scaled(predicted, width)
 
     def outcomes(self, predicted: Quantities, errors: Floats) -> Floats:
-        """Return the quantities (.., q) that differ from predictions by scaled errors (q,)."""
+        """Return the quantities (.., q) whose scaled differences from the predictions are `errors` (q,)."""
         width = self.width(predicted)
         scaled = Quantities.read(self._scaled(predicted, width) + errors)
         roots = (scaled.spread, scaled.costs, scaled.episode_costs)

@@ -1,1 +1,1 @@
-"""Libraries from logs: reading logs, learning from them, and the uncertainty of what is learned."""
+"""Libraries from logs: reading logs, learning from logs, and the uncertainty of the results."""

@@ -1,7 +1,7 @@
-"""Sizes that the files of logs declare, checked against a limit before data are read.
+"""Checks of the sizes that log files declare against a limit, before data are read.
 
-A file of a few megabytes may declare arrays of terabytes: compressed zeros, a column of equal numbers, a shape without
-data. A size is 8 bytes for each number, whatever the type in the file, because a `Log` holds 64-bit numbers.
+A file of a few megabytes may declare arrays of terabytes: compressed zeros, a column of equal numbers, or a shape
+without data. Each number counts as 8 bytes, whatever its type in the file, because a `Log` holds 64-bit numbers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Refusal(ValueError):
 
 @contextmanager
 def readable(path: object, kind: str) -> Iterator[None]:
-    """Turn any error from reading a damaged file into a ValueError with one sentence; pass a `Refusal` on.
+    """Turn any error from reading a damaged file into a ValueError with one sentence; leave a `Refusal` unchanged.
 
     Args:
         path: The file, for the message.
@@ -47,7 +47,7 @@ def readable(path: object, kind: str) -> Iterator[None]:
 
 
 def check_size(what: object, declared: int, max_bytes: int) -> None:
-    """Refuse data that declare more bytes than the limit; `what` names the data in the message."""
+    """Raise a `Refusal` if data declare more bytes than the limit; `what` names the data in the message."""
     if declared > max_bytes:
         raise Refusal(
             f"{what} declares {declared:,} bytes of numbers, more than max_bytes, {max_bytes:,}; give a larger "
@@ -70,7 +70,7 @@ def npz_members(archive: zipfile.ZipFile) -> tuple[dict[str, zipfile.ZipInfo], i
 
 
 def check_parquet_head(path: Path) -> None:
-    """Refuse a .parquet file with too large metadata."""
+    """Raise ValueError if the metadata of a .parquet file are too large."""
     with open(path, "rb") as file:
         if file.seek(0, 2) < 12:
             raise ValueError("it is too short")
@@ -91,7 +91,7 @@ def parquet_memory(metadata: Any) -> int:
 
 
 def check_minari(dataset: Any, max_bytes: int) -> None:
-    """Refuse a Minari dataset whose HDF5 file declares too many bytes; other formats are checked during reading."""
+    """Raise ValueError if a Minari dataset in HDF5 declares too many bytes. Other formats are checked when read."""
     storage: Any = getattr(dataset, "storage", None)
     if getattr(storage, "FORMAT", None) != "hdf5":
         return
@@ -106,9 +106,9 @@ def check_minari(dataset: Any, max_bytes: int) -> None:
 
 
 def _sizes(node: Any, depth: int) -> Iterator[int]:
-    """Yield the size in bytes of every array of a group, once for each link to it.
+    """Yield the size in bytes of every array in a group; an array with several links is counted several times.
 
-    A group counts as a few numbers, so that the limit also ends the walk through very many groups.
+    A group itself counts as 32 numbers, so that the limit also stops reading a file with very many groups.
     """
     if hasattr(node, "shape"):
         yield math.prod(node.shape or ()) * max(_BYTES, node.dtype.itemsize)

@@ -2,9 +2,9 @@
 
 The counts of the log are a model (`rasf.tabular.model`), on which the return of a policy has an exact mean and
 variance. Intervals come from a bootstrap over episodes: the episodes are drawn again with replacement, and the same
-policy is evaluated on the model of each draw. An interval contains 95 % of the draws. It covers the sampling error, but
-not the error in states and actions with little or no data. `thin` is the share of time that the policy
-spends in such states.
+policy is evaluated on the model of each draw. An interval contains 95 % of the values of the draws. It accounts for the
+sampling error, but not for the error in states and actions with little or no data. `thin` is the share of time that the
+policy spends in such states.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from rasf.tabular.counts import MOST_ENDINGS
 from rasf.tabular.model import ModelLearner
 from rasf.tabular.settings import ModelSettings
 
-FEW_TRIES = 10  # a state counts in `thin` if the policy's action was tried fewer times there
+FEW_TRIES = 10  # a state counts in `thin` if the policy's action was tried fewer times in this state
 _LEVEL = 0.95
-_ENOUGH = 1e-10  # the sum over time stops when the remaining discounted time is smaller
+_ENOUGH = 1e-10  # the sum over time stops when the remaining discounted time is below this number
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Estimate:
     """The discounted return of a policy from the start states of a log's episodes.
 
     Attributes:
-        risk: The risk.
-        value: Value of the risk, from mean and variance, with a 95 % interval.
+        risk: The risk of `value`.
+        value: Value of the risk, computed from mean and variance, with a 95 % interval.
         mean: Mean return, with a 95 % interval.
         std: Standard deviation of the return, with a 95 % interval.
         thin: Share of the discounted time in states where the chosen action was tried fewer than ten times.
-        best_source: For GPI, the value of the best source policy, as the library predicts it. Default: None.
+        best_source: For GPI, the library's prediction of the value of the best source policy. Default: None.
     """
 
     risk: Risk
@@ -66,7 +66,7 @@ class LoggedModel:
         settings: Settings of the model.
         resamples: Number of bootstrap draws; 0 for none.
         seed: Seed of the draws.
-        max_bytes: Limit for the memory of the tables. Default: 1 GiB.
+        max_bytes: Limit in bytes for the memory of the tables. Default: 1 GiB.
 
     Raises:
         ValueError: The states of the log hardly ever recur, or the tables need more than `max_bytes`.
@@ -89,7 +89,7 @@ class LoggedModel:
         self._tries = self.states.tries(log)
 
     def _check_size(self, actions: int, d: int, max_bytes: int) -> None:
-        """Refuse tables (endings, psi and Sigma of every state and action) that are larger than the limit."""
+        """Raise ValueError if the tables (endings, psi, Sigma of every state and action) are larger than the limit."""
         states = len(self.states.keys) + 1
         needed = 8 * states * actions * (MOST_ENDINGS + d + d * d)
         if needed > max_bytes:
@@ -99,13 +99,13 @@ class LoggedModel:
             )
 
     def estimate(self, actions: Ints, w: Floats, risk: Risk, best_source: float | None = None) -> Estimate:
-        """Estimate the return of a policy.
+        """Return an estimate of the return of a policy.
 
         Args:
-            actions: Actions (S + 1,) of the policy; the last entry is the end of an episode.
-            w: Weights (d,), which must be those of the learner's current task.
-            risk: The risk that the estimate's `value` is computed with.
-            best_source: Copied into the estimate. Default: none.
+            actions: Actions (S + 1,) of the policy in the S states; the last entry is for the end of an episode.
+            w: Weights (d,), which must be the weights of the learner's current task.
+            risk: The risk of the estimate's `value`.
+            best_source: The estimate's `best_source`. Default: none.
 
         Returns:
             The estimate, with intervals from the bootstrap.
@@ -138,7 +138,7 @@ class LoggedModel:
 
 
 def _moments(mdp: FiniteMDP, actions: Ints, w: Floats, begins: Ints, times: Floats) -> tuple[float, float]:
-    """Return mean and variance of the return from the start states `begins`, which occur `times` times."""
+    """Return mean and variance of the return from the start states `begins`, with frequencies `times`."""
     mean, variance = feature_moments(mdp, mdp.rewards(w)[:, None], actions, None)
     first, spread = mean[begins, actions[begins], 0], variance[begins, actions[begins], 0, 0]
     weight = times / times.sum()
@@ -147,7 +147,7 @@ def _moments(mdp: FiniteMDP, actions: Ints, w: Floats, begins: Ints, times: Floa
 
 
 def _interval(found: Floats) -> Interval:
-    """Return an interval; the first number is the log's own estimate, the others are those of the bootstrap draws."""
+    """Return an interval from the estimate of the log (the first number) and the estimates of the bootstrap draws."""
     if len(found) == 1:
         return Interval(float(found[0]), float("nan"), float("nan"))
     low, high = np.quantile(found[1:], [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])

@@ -1,20 +1,20 @@
-"""Logs in several formats: a `Recorder`'s folder, arrays, .npz, .parquet, Minari.
+"""Logs in several formats: the folder of a `Recorder`, arrays, .npz, .parquet, Minari.
 
-Arrays have these names, with N transitions each, in the order of time:
+Arrays have these names, and a row for each of N transitions, in the order of time:
 
     obs           (N, n) or (N,) observations as numbers, or in the structure of the observation space of `env`
-    actions       (N,) as the environment numbers them
-    phi           (N, d) features; if missing, computed by the function `phi`
-    next_obs      like obs; if missing, the obs of the next row are used, and the last step of an episode that did not
-                  terminate is left out
-    terminated    (N,) whether the episode terminated
-    truncated     (N,) whether the episode was truncated; may be missing
+    actions       (N,) actions, in the environment's numbering
+    phi           (N, d) features; if missing, the function `phi` computes the features
+    next_obs      next observations, in the form of obs; if missing, the obs of the next row are used, and the last step
+                  of an episode is left out unless the episode terminated
+    terminated    (N,) whether the step terminated the episode
+    truncated     (N,) whether the step truncated the episode; may be missing
     episode       (N,) whole numbers; if missing, an episode lasts until it is terminated or truncated
     failure       (N,) whether the step was a failure; may be missing
 
 A .parquet file has a column for each number: obs_0, obs_1, .., next_obs_0, .., phi_0, .. Files written by `save` and
-the folder of a recorder describe their environment. The size that a file declares is checked against `max_bytes` before
-the file is read (`declared`).
+the folder of a recorder describe their environment. The size that a file declares is checked against `max_bytes`
+before the file is read (`declared`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from rasf.library.logs.log import MAX_BYTES, Log, as_array, as_flags, as_floats,
 # the arguments of the function that `phi_caller` returns
 _Step: TypeAlias = tuple[object, object, object, Info, object, bool, bool]
 _NAMES = {"obs", "actions", "phi", "next_obs", "terminated", "truncated", "episode", "failure"}
-_WIDE = ("obs", "next_obs", "phi")  # arrays whose rows have several numbers: a column of a .parquet file for each
+_WIDE = ("obs", "next_obs", "phi")  # arrays whose rows have several numbers, each a column of a .parquet file
 _ENVIRONMENT = "environment"
 _MINARI = "minari:"
 _LARGEST_ACTION = 2**31
@@ -56,7 +56,7 @@ _LARGEST_EPISODE = 2**53  # larger whole numbers are not exact as floating-point
 
 
 def read(data: object, *, env: Environment | None = None, phi: Phi | None = None, max_bytes: int = MAX_BYTES) -> Log:
-    """Implement `Log.read`."""
+    """Read and check a log: the implementation of `Log.read`."""
     if phi is not None:
         answers.phi_asks(phi)  # raises if phi cannot be called
     whole("max_bytes", max_bytes)
@@ -88,14 +88,14 @@ def read(data: object, *, env: Environment | None = None, phi: Phi | None = None
 
 @contextmanager
 def opened(env: Environment, phi: Phi | None) -> Iterator[FeatureEnvironment]:
-    """Open the environment that a log comes from, and close it on exit unless the caller gave it as an object.
+    """Open the environment that a log comes from. On exit close the environment, unless `env` is this object.
 
     Args:
         env: An id, a function that makes an environment, or an environment.
-        phi: The function that computes features; None if the reward is the features.
+        phi: The function that computes features; None if the reward is the vector of features.
 
     Yields:
-        The environment with its features.
+        The environment.
     """
     found = open_environment(env, phi)
     try:
@@ -132,7 +132,7 @@ def from_arrays(
         The log.
 
     Raises:
-        ValueError: An array is missing, unknown or does not fit.
+        ValueError: An array is missing, unknown or invalid.
     """
     missing = {"obs", "actions", "terminated"} - arrays.keys()
     if phi is None:
@@ -149,7 +149,7 @@ def from_arrays(
     episode = _episodes(arrays.get("episode"), terminated | truncated)
     obs, next_obs, kept = _successors(arrays, terminated, episode)
     if not kept.any():
-        raise ValueError("a log must have at least one transition whose next_obs is known, got none")
+        raise ValueError("a log must have at least one transition with a known next_obs, got none")
     taken, episode, terminated = actions[kept], episode[kept], terminated[kept]
     if phi is None:
         features = _given_features(arrays["phi"], n)[kept]
@@ -178,7 +178,7 @@ def _check_names(names: Iterable[object]) -> None:
 
 
 def _known(names: Iterable[object]) -> str:
-    return f"names are {', '.join(sorted(_NAMES))}, got {_listed(names) or 'none'}"
+    return f"possible names are {', '.join(sorted(_NAMES))}, got {_listed(names) or 'none'}"
 
 
 def _listed(names: Iterable[object]) -> str:
@@ -195,7 +195,7 @@ def _numbers(name: str, given: npt.ArrayLike) -> Floats:
 
 
 def _episodes(given: npt.ArrayLike | None, ends: Bools) -> Ints:
-    """Return the number of each transition's episode (N,): as given, or else how many episodes ended before."""
+    """Return the number of each transition's episode (N,), given or counted from the ends of episodes."""
     if given is None:
         return np.concatenate([[0], np.cumsum(ends[:-1])]).astype(np.int64)[: len(ends)]
     episode = whole_numbers("episode", given, len(ends), _LARGEST_EPISODE)
@@ -208,7 +208,7 @@ def _episodes(given: npt.ArrayLike | None, ends: Bools) -> Ints:
 def _successors(
     arrays: Mapping[str, npt.ArrayLike], terminated: Bools, episode: Ints
 ) -> tuple[npt.ArrayLike, npt.ArrayLike, Bools]:
-    """Return observations, next observations, and which transitions (N,) have a next observation."""
+    """Return observations, next observations, and whether each transition has a next observation (N,)."""
     kept = np.ones(len(terminated), np.bool_)
     for name in ("obs", "next_obs"):
         _check_rows(name, arrays.get(name, arrays["obs"]), len(kept))
@@ -225,7 +225,7 @@ def _successors(
 
 
 def _check_rows(name: str, part: object, n: int) -> None:
-    """Refuse observations without one row for each of n transitions."""
+    """Raise ValueError if observations do not have one row for each of n transitions."""
     if isinstance(part, Mapping | tuple):
         for inner in part.values() if isinstance(part, Mapping) else part:
             _check_rows(name, inner, n)
@@ -277,7 +277,7 @@ def _from_path(path: Path, known: EnvironmentDescription | None, phi: Phi | None
     arrays = readers[path.suffix](path, max_bytes)
     try:
         own = _environment(arrays.pop(_ENVIRONMENT)) if _ENVIRONMENT in arrays else None
-        if own is not None:  # in files that `save` wrote, observations are encoded and actions count from 0
+        if own is not None:  # `save` wrote the file: observations are encoded, and actions are counted from 0
             return _with_keys(arrays, own)
         return from_arrays(arrays, known, phi)
     except _WRONG as error:
@@ -288,7 +288,7 @@ _WRONG = (ValueError, KeyError, TypeError, AttributeError, OverflowError)  # pos
 
 
 def _environment(held: np.ndarray) -> EnvironmentDescription:
-    """Read the description of an environment, which a file holds as JSON text."""
+    """Return the description of an environment, which a file holds as JSON text."""
     text = str(held) if held.shape == () and held.dtype.kind == "U" and held.nbytes <= 4 * HEAD_LIMIT else ""
     try:
         return EnvironmentDescription.from_json(json.loads(text))
@@ -299,7 +299,7 @@ def _environment(held: np.ndarray) -> EnvironmentDescription:
 
 
 def _with_keys(arrays: Arrays, known: EnvironmentDescription) -> Log:
-    """Make a log from arrays whose observations are encoded as keys of an `Encoder` and whose actions count from 0."""
+    """Return a log of arrays in which observations are keys of an `Encoder` and actions are counted from 0."""
     keys = plain_description(Encoder(known.observations).size, known.n_actions, known.n_features)
     return replace(from_arrays(arrays, keys), environment=known)
 
@@ -307,7 +307,7 @@ def _with_keys(arrays: Arrays, known: EnvironmentDescription) -> Log:
 def _from_folder(folder: Path, max_bytes: int) -> Log:
     paths = parts_of(folder)
     if not paths:
-        raise ValueError(f"{folder} is not a log: it has no part-*.rasf that a Recorder writes")
+        raise ValueError(f"{folder} is not a log: it has no file part-*.rasf, which a Recorder writes")
     check_size(folder, sum(path.stat().st_size for path in paths), max_bytes)
     described, parts = zip(*map(read_part, paths), strict=True)
     different = next((d for d in (described[0].difference(each) for each in described[1:]) if d is not None), None)
@@ -372,7 +372,7 @@ def _parquet(path: Path, max_bytes: int) -> Arrays:
 
 
 def _check_columns(path: Path, names: Iterable[str]) -> None:
-    """Refuse a file with unknown arrays before they are read."""
+    """Raise a `Refusal` if a file has unknown arrays, before arrays are read."""
     try:
         _check_names(names)
     except ValueError as error:
@@ -380,13 +380,13 @@ def _check_columns(path: Path, names: Iterable[str]) -> None:
 
 
 def _column(name: str) -> tuple[str, int]:
-    """Return the array that a column belongs to, and the column's index in it; -1 for an array of one column."""
+    """Return the name of a column's array, and the column's index in this array; -1 for an array of one column."""
     wide, _, number = name.rpartition("_")
     return (wide, int(number)) if wide in _WIDE and number.isdecimal() and len(number) < 10 else (name, -1)
 
 
 def save(log: Log, path: str | PathLike[str]) -> None:
-    """Implement `Log.save`."""
+    """Write a log to a file: the implementation of `Log.save`."""
     target = as_path(path)
     arrays: Arrays = {
         name: getattr(log, name) for name in ("obs", "actions", "phi", "next_obs", "terminated", "episode")
@@ -424,13 +424,13 @@ def _minari_dataset(name: str) -> Any:
         raise ValueError(f"{_MINARI}{name} needs Minari to be read; install rasf[minari]") from None
     try:
         return minari.load_dataset(name)
-    except Exception as error:  # Minari raises many kinds of errors: it asserts, and metadata may hold anything
+    except Exception as error:  # Minari raises many kinds of errors, and its metadata may be of any form
         said = " ".join(str(error).split())[:120] or type(error).__name__
         raise ValueError(f"{name} cannot be read as a Minari dataset on this machine: {said}") from None
 
 
 def _from_minari(dataset: Any, known: EnvironmentDescription | None, phi: Phi | None, max_bytes: int) -> Log:
-    """Make a log of a Minari dataset; its vector rewards are the features, unless `phi` computes them."""
+    """Return a log of a Minari dataset. Its vector rewards are the features, unless `phi` computes the features."""
     encoder = Encoder.of(dataset.observation_space) if known is None else Encoder(known.observations)
     choices = _numbered(actions_of(dataset.action_space))
     parts: dict[str, list[np.ndarray]] = {name: [] for name in _NAMES - {"failure", "truncated"}}
@@ -464,7 +464,7 @@ def _from_minari(dataset: Any, known: EnvironmentDescription | None, phi: Phi | 
 
 
 def _episodes_of(dataset: Any, max_bytes: int) -> Iterator[Any]:
-    """Yield the episodes of a dataset; refuse it when their total size exceeds the limit."""
+    """Yield the episodes of a dataset; raise a `Refusal` when their total size exceeds the limit."""
     episodes, size = iter(dataset.iterate_episodes()), 0
     while True:
         with readable("the dataset", "a Minari dataset"):

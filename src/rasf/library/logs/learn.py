@@ -57,29 +57,29 @@ def learn_from(
         tasks: Weights (n, d), or a number of tasks to draw, as for `rasf.learn`. Tasks are drawn from the environment's
             own distribution if `env` is given and has a distribution, otherwise uniformly with `signs`.
         risk: One or several risks; there is a policy for each task and risk. Default: neutral.
-        gamma: Discount. Default: that of `rasf-model`.
-        seed: Seed of everything random. Default: 0.
+        gamma: Discount. Default: 0.95.
+        seed: Seed of all random numbers. Default: 0.
         env: The id of the environment that the log must come from, or an environment. It also defines how observations
             in plain arrays are read. Default: none.
         phi: `phi(obs, action, next_obs, info)` gives the features (d,), for a log without features. Default: none.
-        signs: Signs (d,) of the weights, for tasks that are drawn: 1, -1, or 0 for either. Default: those that `env` or
-            `phi` declares.
+        signs: Signs (d,) of the weights of drawn tasks: 1 (more is better), -1 (a cost) or 0 (either). Default: the
+            signs that `env` or `phi` declares.
         least_tries: Actions with fewer tries in a state are excluded in this state. If no action has enough tries, the
             actions with the most tries are kept. Default: 5.
-        resamples: Number of bootstrap draws of the episodes, for the intervals of the predictions; 0 for none.
+        resamples: Number of bootstrap draws of the episodes, for the intervals of the predictions; 0 for no intervals.
             Default: 100.
-        max_bytes: Limit in bytes for the memory of the numbers of a file, and for the memory of the tables made from a
-            log. A log that needs more is refused before it is read, or before tables are made. Default: 1 GiB.
+        max_bytes: Largest memory in bytes for the numbers of a file, and for the tables made from a log. Both sizes are
+            checked before the memory is used. Default: 1 GiB.
         **settings: Settings of `rasf-model`; see `rasf.ModelSettings`.
 
     Returns:
-        The library. `history` has for every policy `value`, `mean` and `std` of its discounted return from the start
-        states of the log's episodes, predicted on the model of the log, and the ends of their 95 % intervals, such as
-        `value_low` and `value_high`. `thin` is the share of the time in states where the chosen action was tried fewer
-        than ten times. `notes` has the coverage of the log.
+        The library. In `history`, `value`, `mean` and `std` are predictions for the discounted return of every policy
+        from the start states of the log's episodes, made on the model of the log. The ends of 95 % intervals have names
+        such as `value_low` and `value_high`. `thin` is the share of the time in states where the chosen action was
+        tried fewer than ten times. `notes` has the coverage of the log.
 
     Raises:
-        ValueError: An argument or the log is not as described, or needs more than `max_bytes`.
+        ValueError: An argument or the log is invalid, or needs more than `max_bytes`.
         FileNotFoundError: The file does not exist.
     """
     begin, risks = time.perf_counter(), checked_risks(risk)
@@ -114,7 +114,7 @@ def learn_from(
 
 
 def _history(log: Log, weights: Floats, estimates: Sequence[Estimate]) -> Arrays:
-    """Return the rewards and failures of the log for each task, as in training, and the estimates of the policies."""
+    """Return the total reward and failures of the log for each task, and the estimates of the policies."""
     failures = np.nan if log.failure is None else float(log.failure.sum())
     found: Arrays = {"return": log.phi.sum(axis=0) @ weights.T, "failures": np.full(len(weights), failures)}
     for name in _PARTS:
@@ -134,7 +134,7 @@ def evaluate_from(
     env: Environment | None,
     phi: Phi | None,
 ) -> Estimate:
-    """Implement `PolicyLibrary.evaluate_from`."""
+    """Return the result of `PolicyLibrary.evaluate_from`."""
     weights = checks.weights("w", w, library.n_features)
     library.sources.check(risk)
     log = Log.read(data, env=env, phi=phi)

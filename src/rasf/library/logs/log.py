@@ -16,8 +16,8 @@ from rasf.envs.gymnasium.encoder import Encoder
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import Environment, Phi
 
-MAX_BYTES = 2**30  # default limit for the size that a file of a log declares
-_RECUR = 1.1  # smallest mean number of visits of a state with which a table can learn
+MAX_BYTES = 2**30  # default of the largest size that a log file may declare
+_RECUR = 1.1  # least mean number of visits of a state from which a table can learn
 _LARGEST_PHI = 1e100  # larger features would overflow in variances
 _FEW = 100  # logs with fewer steps are not checked for recurring states
 
@@ -32,9 +32,9 @@ class Log:
         actions: Actions (N,), counted from 0.
         phi: Features (N, d).
         next_obs: Next observations (N, n).
-        terminated: Whether a step terminated its episode (N,).
-        episode: Number of the episode of each step (N,).
-        failure: Whether a step was a failure (N,); None if the log has no failures.
+        terminated: Whether each step terminated its episode (N,).
+        episode: Number of each step's episode (N,).
+        failure: Whether each step was a failure (N,); None if the log does not record failures.
     """
 
     environment: EnvironmentDescription
@@ -47,7 +47,7 @@ class Log:
     failure: Bools | None = None
 
     def __post_init__(self) -> None:
-        """Check shapes, ranges and episodes; errors name the first wrong row."""
+        """Check shapes, ranges and episodes; error messages give the first wrong row."""
         n, known = len(self.actions), self.environment
         if n == 0:
             raise ValueError("a log must have at least one transition, got none")
@@ -98,12 +98,12 @@ class Log:
 
     @property
     def last(self) -> Bools:
-        """Whether a transition is the last of its episode (N,)."""
+        """Whether each transition is the last of its episode (N,)."""
         return np.append(self.episode[1:] != self.episode[:-1], True)
 
     @property
     def first(self) -> Bools:
-        """Whether a transition is the first of its episode (N,)."""
+        """Whether each transition is the first of its episode (N,)."""
         return np.append(True, self.last[:-1])
 
     @property
@@ -119,17 +119,17 @@ class Log:
         Args:
             data: A `Recorder`'s folder, a .npz or .parquet file, "minari:ID" or a Minari dataset, a dict of arrays, or
                 a `Log`.
-            env: The id of the environment that the log must come from, or an environment. Default: the environment that
-                the log names, if any.
+            env: The id of the environment that the log must come from, or an environment. Default: none, which accepts
+                any environment.
             phi: `phi(obs, action, next_obs, info)` gives the features (d,), for a log without features. Default: none.
-            max_bytes: Limit in bytes for the memory of the numbers of a file. A file that needs more is refused before
-                it is read. Reading takes a few times this memory for a moment. Default: 1 GiB.
+            max_bytes: Largest memory in bytes for the numbers of a file, which is checked before reading. Reading
+                briefly takes a few times this memory. Default: 1 GiB.
 
         Returns:
             The log.
 
         Raises:
-            ValueError: `data` is not a log, is damaged or larger than `max_bytes`, or is of another environment.
+            ValueError: `data` is not a log, is damaged, is larger than `max_bytes`, or comes from another environment.
             FileNotFoundError: The file does not exist.
         """
         from rasf.library.logs.formats import read
@@ -137,14 +137,14 @@ class Log:
         return read(data, env=env, phi=phi, max_bytes=max_bytes)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the log to a file; if that fails, an existing file is unchanged.
+        """Write the log to a file. If writing fails, an existing file is unchanged.
 
         Args:
             path: A file name that ends in .npz or .parquet.
 
         Raises:
             ValueError: `path` has another ending or cannot be a file.
-            OSError: The file cannot be written; the error names it.
+            OSError: The file cannot be written; the error names the file.
         """
         from rasf.library.logs.formats import save
 
@@ -202,10 +202,10 @@ class States:
         )
 
     def check_recurring(self, log: Log) -> None:
-        """Refuse a log whose states hardly ever recur."""
+        """Raise ValueError if the states of a log hardly ever recur."""
         states = len(np.unique(self.row))
         if _FEW <= len(log) < _RECUR * states:
-            wanted = "the observations of a log must recur for a table to learn"
+            wanted = "the observations of a log must recur, so that a table can learn"
             raise ValueError(f"{wanted}, got {len(log)} steps in {states} different states")
 
 
@@ -242,10 +242,10 @@ class Coverage:
 
 
 def plain_description(n: int, actions: int, features: int, first_action: int = 0) -> EnvironmentDescription:
-    """Describe an environment of which only a log's arrays are known.
+    """Return the description of an environment that is known only from the arrays of a log.
 
     Args:
-        n: Size of an observation, whose numbers have no bounds.
+        n: Size of an observation. Its numbers have no bounds.
         actions: Number of actions.
         features: Number of features.
         first_action: The environment's own number of action 0. Default: 0.
@@ -258,7 +258,7 @@ def plain_description(n: int, actions: int, features: int, first_action: int = 0
 
 
 def as_array(name: str, given: object) -> np.ndarray:
-    """Convert to an array; refuse ragged lists and masked entries."""
+    """Convert to an array; raise ValueError for ragged lists and masked entries."""
     if np.ma.is_masked(given):
         raise ValueError(f"{name} must have no masked entries; leave out transitions with missing numbers")
     try:
@@ -268,7 +268,7 @@ def as_array(name: str, given: object) -> np.ndarray:
 
 
 def as_floats(array: np.ndarray) -> Floats:
-    """Convert to float64; numbers out of its range become infinite."""
+    """Convert to float64; numbers beyond the range of float64 become infinite."""
     with np.errstate(over="ignore"):
         return array.astype(np.float64)
 
@@ -282,7 +282,7 @@ def as_flags(name: str, given: npt.ArrayLike, n: int) -> Bools:
 
 
 def whole_numbers(name: str, given: npt.ArrayLike, n: int | None, largest: int) -> Ints:
-    """Convert to an array of whole numbers in [-largest, largest], of shape (n,), or of any length if n is None."""
+    """Convert to an array (n,) of whole numbers in [-largest, largest]; if n is None, of any length."""
     found, wanted = as_array(name, given), f"{name} must be {'' if n is None else f'{n} '}whole numbers"
     if found.ndim != 1 or n not in (None, len(found)) or found.dtype.kind not in "iuf":
         raise ValueError(f"{wanted}, one for each transition, got {found.dtype} of shape {found.shape}")

@@ -1,9 +1,9 @@
-"""Policies of a library from a model of counts (`rasf.tabular.model`): planned and evaluated on the model.
+"""Policies that are planned and evaluated on a model of counted transitions (`rasf.tabular.model`).
 
-There is a policy for each task and risk. All are planned on one model, which counts the transitions of all tasks. While
-a task is learned, the behaviour policy follows the plan for this task. After the last task, every policy is planned
-once more on the final model, and its psi and Sigma are computed exactly for this model. GPI ignores actions that were
-never tried in a state. A state in which no action was tried counts as not seen.
+There is a policy for each task and risk. All policies are planned on one model, which counts the transitions of all
+tasks. While a task is learned, the behaviour policy follows the plan for this task. After the last task, every policy
+is planned once more on the final model, and its psi and Sigma are computed exactly for this model. GPI ignores actions
+that were never tried in a state. A state in which no action was tried counts as not seen.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def train_model(training: Training, settings: ModelSettings) -> list[Trained]:
         settings: Settings of `rasf-model`.
 
     Returns:
-        The policies of each risk that has acted in at least one task, with their history.
+        For each risk whose policy has acted in at least one task: its policies, with the history of training.
     """
     learner = ModelLearner(training.world.n_features, training.world.n_actions, settings, training.seed)
     adapter = _ModelAdapter(learner, training.risks)
     stretches, keys = run_tasks(training, adapter, {"learner": learner, "met": adapter}, _EXPLORATION)
     entries = f"on entries {list(learner.numbers)}, counted from 0," if learner.numbers else "on no entry"
-    work = f"{learner.planning_seconds:.1f} s, {learner.backups / max(learner.steps, 1):.1f} backups a step"
+    work = f"{learner.planning_seconds:.1f} s, with {learner.backups / max(learner.steps, 1):.1f} backups per step"
     training.notes.append(
         f"the model has {learner.states} states after {learner.steps} steps; failures depend {entries} of an "
         f"observation; planning took {work}"
@@ -58,7 +58,7 @@ def train_model(training: Training, settings: ModelSettings) -> list[Trained]:
 
 
 class _ModelAdapter:
-    """A `ModelLearner` as a `TableLearner` for several risks."""
+    """Adapter that gives a `ModelLearner` the interface `TableLearner`, for several risks."""
 
     STATE = ("known_keys",)  # for checkpoints
 
@@ -122,10 +122,10 @@ def evaluated(
         keys: Observations (S, n) of the states.
         tasks: Weights (K, d), one task for each policy.
         risk: The risk that all policies are planned for.
-        least_tries: Actions with fewer tries in a state are excluded there. If no action of the state has so many
-            tries, the most tried ones are kept. Default: 1.
-        look: Function that is called for each policy with its weights (d,) and actions (S + 1,). At this call, the
-            learner's current task has these weights. Default: None.
+        least_tries: Actions with fewer tries in a state are excluded in this state. If this excludes all actions of
+            the state, its most tried actions are kept. Default: 1.
+        look: Function that is called for each policy with its weights (d,) and actions (S + 1,); the last entry is for
+            the terminal state. During the call, the learner's current task has these weights. Default: None.
 
     Returns:
         The policies with their psi and Sigma on the model.

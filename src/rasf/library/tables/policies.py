@@ -1,15 +1,15 @@
 """`TablePolicies`: frozen tabular policies of a library, with psi and Sigma for every visited state.
 
-    mean psi . w,  variance w' Sigma w (never below 0),  value = risk.moments(mean, variance),
-    act = argmax_a max_k value over policies k, ties to the lowest action
+    mean = psi . w,  variance = max(w' Sigma w, 0),  value = risk.moments(mean, variance),
+    act = argmax_a max_k value over policies k; ties go to the lowest action
 
-Observations are vectors (n,), made by an `Encoder`. States and actions without data are scored as follows:
+In shapes, K is the number of policies, S of states, A of actions, d of features, B of observations in a batch, and n of
+entries of an observation, which an `Encoder` made. States and actions without data are scored as follows:
 
 - A state that no learner visited: mean 0, std 0 and value risk.moments(0, 0) for every policy and action, so that `act`
   returns action 0. `seen` is False.
-- A visited state where nothing was learned (an episode was truncated there): scored with the initial noise of the
-  tables, as in the learner's own GPI. `seen` is False, unless the tables were initialised without noise: then this case
-  is not detected.
+- A visited state where nothing was learned, because an episode was truncated there: scored with the initial noise of
+  the tables, as in the learner's own GPI. `seen` is False, but True if the tables were initialised without noise.
 - A policy that has learned nothing for an action in a state that its learner visited: scored with the initial
   noise, as in the learner's own GPI. A policy that was planned on a model is excluded instead, as in the next case.
 - A policy whose learner never visited a state that is known to another learner of a merged library: excluded from GPI,
@@ -42,8 +42,8 @@ from rasf.transfer import packed_weights
 
 _REMEMBERED = 16  # number of pairs (w, risk) whose greedy actions are cached
 _STATES_AT_ONCE = 4096  # states that are scored in one batch, for risks that compiled code cannot score
-_MOST_POLICIES = 2**15 - 1  # largest number of policies in a group, because they are numbered in 16 bits
-_LARGEST = 2**15  # largest number of actions and of features; 1 + an action is cached in 16 bits
+_MOST_POLICIES = 2**15 - 1  # largest number of policies of one learner (a group), because numbers have 16 bits
+_LARGEST = 2**15  # largest number of actions and of features; the cache stores 1 + action in 16 bits
 
 
 class TablePolicies:
@@ -54,7 +54,7 @@ class TablePolicies:
     def __init__(
         self, keys: Floats, frozen: Frozen, n_actions: int, n_features: int, gamma: float, sigma: SigmaForm
     ) -> None:
-        """Check all arrays, which may come from an untrusted file."""
+        """Check and store all arrays, which may come from an untrusted file."""
         self.n_actions, self.n_features, self.gamma, self.sigma = n_actions, n_features, gamma, sigma
         _check_arrays(keys, frozen, n_actions, n_features, sigma)
         self._keys, self._frozen = _uniform(keys), Frozen(*map(_uniform, frozen))
@@ -72,7 +72,7 @@ class TablePolicies:
         """Freeze the tables of a learner.
 
         Args:
-            learner: A learner that has begun a task.
+            learner: A learner that has begun at least one task.
             keys: Observations (S, n); row r of the learner's table is the state keys[r].
 
         Returns:
@@ -89,12 +89,12 @@ class TablePolicies:
 
     @classmethod
     def from_tables(cls, keys: Floats, values: Floats32, known: Bools, d: int, gamma: float) -> Self:
-        """Make policies of given moments.
+        """Make policies from given psi and Sigma.
 
         Args:
             keys: Observations (S, n).
-            values: psi (d numbers) and the packed entries of Sigma, (K, S, A, m).
-            known: Actions (S, A) that have values. The others are excluded from GPI.
+            values: psi (d numbers) and then the packed entries of Sigma, (K, S, A, m) with m = d + d (d + 1) / 2.
+            known: Whether each action of a state has values, (S, A). Actions without values are excluded from GPI.
             d: Number of features.
             gamma: Discount.
 
@@ -115,7 +115,7 @@ class TablePolicies:
             The policies.
 
         Raises:
-            ValueError: An array or a setting is missing or does not fit.
+            ValueError: An array or a setting is missing or invalid.
         """
         A, d = (whole(name, description.get(name)) for name in ("actions", "features"))
         gamma = number("gamma", description.get("gamma"), 0.0, 1.0)
@@ -134,7 +134,7 @@ class TablePolicies:
 
     @classmethod
     def merge(cls, parts: Sequence[TablePolicies]) -> Self:
-        """Merge libraries: the union of their states, and the policies of all parts in order.
+        """Merge libraries into one, with the union of their states and the policies of all parts in order.
 
         Args:
             parts: Policies with the same features, actions, observation size, gamma and form of Sigma.
@@ -169,7 +169,7 @@ class TablePolicies:
         return int(self._keys.shape[1])
 
     def shared_settings(self) -> Header:
-        """Return the settings of the agent that policies must share to be in one library."""
+        """Return the settings of the agent that must be the same for all policies of a library."""
         if self.sigma is SigmaForm.DIAGONAL:
             raise ValueError("a library whose tables hold only the diagonal of Sigma cannot grow; train a new one")
         return {"gamma": self.gamma}
@@ -179,7 +179,7 @@ class TablePolicies:
         check_acting(self.law_kind, risk, covariance=self.sigma is not SigmaForm.NONE)
 
     def scores(self, obs: np.ndarray, w: Floats, risk: Risk) -> Scores:
-        """Return GPE of every policy at observations (B, n)."""
+        """Return the scores of every policy (GPE) at observations (B, n)."""
         task, state = self.prepared(w, risk), states_of(self._index, self._rows(obs))
         shape = (self.policies, len(state), self.n_actions)
         mean, variance, has_cell = np.zeros(shape), np.zeros(shape), np.zeros(shape[:2], np.bool_)
@@ -195,7 +195,7 @@ class TablePolicies:
         """Return None: tables hold mean and covariance, but no distribution."""
 
     def seen(self, obs: np.ndarray) -> Bools:
-        """Return at which observations (B,) something was learned."""
+        """Return whether any policy has learned at each observation (B,)."""
         return self._is_learned(states_of(self._index, self._rows(obs)))
 
     def _is_learned(self, state: Ints) -> Bools:
@@ -239,7 +239,7 @@ class TablePolicies:
             return self._prepare(weights, risk)
         if task is None:
             task = self._tasks[key] = self._prepare(weights, risk)
-            for oldest in list(self._tasks)[:-_REMEMBERED]:  # a list: another thread may change the dict meanwhile
+            for oldest in list(self._tasks)[:-_REMEMBERED]:  # a copy, because another thread may change the dict
                 self._tasks.pop(oldest, None)
         return task
 
@@ -276,7 +276,7 @@ class TablePolicies:
             kernels.best_of(_values(risk, mean[:used], variance[:used]), ends, A, some, task.known)
 
     def arrays(self, precision: str = "single") -> Arrays:
-        """Return all arrays to store, unchanged; `precision` must be "single"."""
+        """Return all arrays, to store them unchanged; `precision` must be "single"."""
         if precision != "single":
             raise ValueError(f"precision must be single for tables, got {precision!r}")
         return {"keys": self._keys, **self._frozen._asdict()}
@@ -357,14 +357,14 @@ def _check_arrays(keys: Floats, frozen: Frozen, A: int, d: int, sigma: SigmaForm
     if cells and (frozen.group.min() < 0 or frozen.group.max() >= groups):
         raise ValueError(f"group must be 0 to {groups - 1}, got {frozen.group.min()} to {frozen.group.max()}")
     if not _rise_within(frozen.group, frozen.group, frozen.states):
-        raise ValueError("group must rise within every state")
+        raise ValueError("group must increase strictly within each state")
     if cells and frozen.row.min() < 0:
         raise ValueError(f"row must not be negative, got {frozen.row.min()}")
     size = np.repeat(np.diff(frozen.policies)[frozen.group], np.diff(frozen.entries[::A]))
     if not ((frozen.first >= 0) & (frozen.first <= frozen.last) & (frozen.last < size)).all():
-        raise ValueError("first and last must be policies of their group, first not after last")
+        raise ValueError("first and last must be policies of their group, with first <= last")
     if not _rise_within(frozen.first, frozen.last, frozen.entries):
-        raise ValueError("first and last must rise within every cell and action")
+        raise ValueError("first and last must give increasing, disjoint ranges for each cell and action")
     if not np.isfinite(frozen.value).all():
         raise ValueError("value must be finite, got nan or infinite numbers")
     if not (np.isfinite(frozen.noise) & ((frozen.noise >= 0) | (frozen.noise == NO_NOISE))).all():
@@ -374,11 +374,11 @@ def _check_arrays(keys: Floats, frozen: Frozen, A: int, d: int, sigma: SigmaForm
 def _check_offsets(name: str, offsets: Ints, end: int, strictly: bool) -> None:
     low, high = offsets[:-1], offsets[1:]
     if offsets[0] != 0 or offsets[-1] != end or not (low < high if strictly else low <= high).all():
-        raise ValueError(f"{name} must rise {'strictly ' if strictly else ''}from 0 to {end}")
+        raise ValueError(f"{name} must increase {'strictly ' if strictly else ''}from 0 to {end}")
 
 
 def _rise_within(low: Ints, high: Ints, offsets: Ints) -> bool:
-    """Return whether in each range of the offsets every interval low[i] .. high[i] lies above the one before it."""
+    """Return whether, within each range of the offsets, every interval low[i] .. high[i] is above interval i - 1."""
     begins = np.zeros(len(low), np.bool_)
     begins[offsets[:-1][np.diff(offsets) > 0]] = True
     return bool((begins[1:] | (low[1:] > high[:-1])).all())

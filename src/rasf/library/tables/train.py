@@ -1,9 +1,9 @@
-"""Training of tables for a library: the loop over tasks and risks, and training by (Ra)SFQL.
+"""Training of tables for a library: the loop over tasks and risks, and the paper's agents SFQL and RaSFQL.
 
 An environment that is a `TabularWorld` without wrappers, such as `rasf/FourRoom-v0`, is learned by compiled loops. Any
 other environment is stepped from Python (`rasf.library.tables.walk`), with one call of the same compiled functions for
-each transition. In each task, the policies of the risks act one after the other, for equal shares of the steps, and all
-of them learn from every step.
+each transition. In each task, the policies of the risks act one after the other, for equal shares of the steps, and the
+policies of all risks learn from every step.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _EXPLORATION = 5  # part of the seed of the random numbers for exploration
 def run_tasks(
     training: Training, learner: TableLearner, parts: Mapping[str, object], stream: int
 ) -> tuple[Stretches, Floats]:
-    """Learn all tasks; in each, the policy of every risk acts for its share of the steps.
+    """Learn all tasks. In each task, the policy of every risk acts for its share of the steps.
 
     Args:
         training: World, tasks, risks, checkpoint and reports.
-        learner: Learns from every step.
+        learner: The learner, which learns from every step.
         parts: Parts of the learner to store in checkpoints, by name.
         stream: Part of the seed of the random numbers for exploration.
 
@@ -82,14 +82,14 @@ def run_tasks(
 
 
 def train_tables(training: Training, settings: TableSettings) -> list[Trained]:
-    """Learn the tasks by (Ra)SFQL.
+    """Learn the tasks by SFQL for neutral risks, and by RaSFQL for other risks.
 
     Args:
         training: World, tasks, risks and seed.
         settings: Settings of tables.
 
     Returns:
-        The policies of each risk, with their history.
+        The policies of each risk, with their history of training.
     """
     env = training.world
     given = (env.n_features, env.n_actions, settings, training.seed, len(training.tasks))
@@ -97,18 +97,18 @@ def train_tables(training: Training, settings: TableSettings) -> list[Trained]:
     stretches, keys = run_tasks(training, _ParallelLearners(learners), {"learners": learners}, _EXPLORATION)
     found = []
     for r, learner in enumerate(learners):
-        begun = learner.task + 1  # the same for all risks, since the policies of all risks learn from every step
+        begun = learner.task + 1  # equal for all risks, because the policies of all risks learn from every step
         history = {"return": np.nan_to_num(stretches.total[r, :begun]), "failures": stretches.failures[r, :begun]}
         found.append(Trained(TablePolicies.from_learner(learner, keys), learner.memory.w[:begun].copy(), history))
     return found
 
 
 class _ParallelLearners:
-    """One learner for each risk; equal rows of all learners stand for the same state."""
+    """One learner for each risk. A row number stands for the same state in all learners."""
 
     def __init__(self, learners: Sequence[SuccessorLearner]) -> None:
         self._learners, self.leader = learners, 0
-        self._chosen: list[tuple[int, int, int]] = []  # for every learner the result of `choose`
+        self._chosen: list[tuple[int, int, int]] = []  # the result of `choose` of every learner
 
     @property
     def weights(self) -> Floats:
@@ -160,7 +160,7 @@ class _ParallelLearners:
 
 
 def compiled_world(env: FeatureEnvironment) -> TabularWorld | None:
-    """Return the `TabularWorld` of an environment, None if it has none or a subclass or wrapper may have changed it."""
+    """Return the `TabularWorld` of an environment; None if it has none, or if a subclass or wrapper may change it."""
     from gymnasium.wrappers import OrderEnforcing
 
     inner = env.env.env if type(env.env) is OrderEnforcing else env.env

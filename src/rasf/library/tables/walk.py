@@ -1,8 +1,8 @@
-"""Training of tables by single steps of any environment: observations become rows of the tables.
+"""Training of tables by single steps of any environment. Each observation is a row of the tables.
 
 There is one policy for each risk and task. In each task, the policies of the risks act one after the other, for equal
-shares of the steps, and all of them learn from every step. The share of one risk in one task is a stretch. A training
-may have a base library, whose frozen policies take part in GPI: if one of them scores higher than all learning
+shares of the steps, and the policies of all risks learn from every step. The share of one risk in one task is called a
+stretch. The frozen policies of a base library may take part in GPI: if a base policy scores higher than all learning
 policies, its action is taken.
 """
 
@@ -33,7 +33,7 @@ _LOOKING = 43  # part of the seed of the random numbers for evaluations of the g
 
 
 class TableLearner(Protocol):
-    """A learner for one or several risks; rows are states, numbered from 0 in the order of their first visit."""
+    """A learner for one or several risks. States are numbered from 0 in the order of their first visit ("rows")."""
 
     leader: int  # index of the risk whose policy acts
 
@@ -51,7 +51,7 @@ class TableLearner(Protocol):
         """Learn the current task for some steps in a compiled world, with rewards phi . w."""
 
     def keys(self) -> Floats:
-        """Return the observations (S, n) of the rows; only after `enter`."""
+        """Return the observations (S, n) of the S rows. Call `enter` first."""
 
     def prepare(self) -> None:
         """Prepare for steps in which the policy of the risk `leader` acts."""
@@ -60,16 +60,16 @@ class TableLearner(Protocol):
         """Add a state with the observation key (n,)."""
 
     def greedy(self, row: int) -> int:
-        """Return the greedy action of the policy that acts."""
+        """Return the greedy action of the policy of the risk `leader`."""
 
     def best_score(self, row: int) -> float:
         """Return the score of the action that `greedy` returned last."""
 
     def follow_advice(self) -> None:
-        """Record that a policy of the base library chooses the action."""
+        """Record that a policy of the base library chose the action of the current step."""
 
     def explore(self, row: int, action: int, rng: np.random.Generator) -> int:
-        """Return `action`, or with some probability another one, to explore."""
+        """Return `action`, or with some probability another action, to explore."""
 
     def learn(self, row: int, action: int, phi: Floats, reward: float, next_row: int | None) -> None:
         """Learn from one transition; `next_row` is None if the episode terminated."""
@@ -83,7 +83,7 @@ class Stretches:
         begun: Whether the current stretch is prepared.
         total: Sum of rewards (risks, tasks); nan for a stretch that was not begun.
         failures: Number of failures (risks, tasks); nan for a stretch that was not begun.
-        weights: Weights (tasks, d), given or as the learner estimates them.
+        weights: Weights (tasks, d), given or estimated by the learner.
     """
 
     STATE = ("position", "begun", "total", "failures", "weights")  # for checkpoints
@@ -94,7 +94,7 @@ class Stretches:
         self.weights = np.array(tasks)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        """Yield (task, risk) of the current and all later stretches."""
+        """Yield the indices (task, risk) of the current stretch and of all later stretches."""
         while self.position < self.total.size:
             yield divmod(self.position, self._risks)
             self.position, self.begun = self.position + 1, False
@@ -108,7 +108,7 @@ class Stretches:
 class Walk:
     """Training by single steps of an environment; `keys` lists the observations (n,) of the learner's rows."""
 
-    STATE = (  # for checkpoints; the next call of a restored walk resumes after the last step
+    STATE = (  # for checkpoints; a restored walk resumes at the next call, after the last stored step
         "_meter", "_walked", "_rng", "_looking", "_rows", "_seed", "keys", "_step", "_total", "_failures",
     )  # fmt: skip
 
@@ -124,10 +124,10 @@ class Walk:
         self.keys: list[Floats] = []
 
     def __call__(self, task: int, r: int, show: Show) -> bool:
-        """Learn one stretch, which begins with a reset; the policy of risk r acts. Return whether `show` stopped it."""
+        """Learn one stretch, in which the policy of risk r acts; return whether `show` stopped training."""
         env, learner, training = self._env, self._learner, self._training
         tasks, w, steps, check = len(training.tasks), training.tasks[task], self._shares[r], training.greedy
-        if self._step:  # a checkpoint was restored, and the environment with it
+        if self._step:  # a checkpoint was restored, which includes the state of the environment
             assert env.tape is not None
             obs = env.tape.obs
         else:
@@ -154,12 +154,12 @@ class Walk:
                     return True
             self._step = step
             if step < steps:
-                training.checkpoint.tick()  # between two steps, all parts of the state agree
+                training.checkpoint.tick()  # only between two steps, because then all parts of the state are consistent
         self._walked, self._step = self._walked + steps, 0
         return False
 
     def _known_or_random(self, obs: object, t: int) -> int:
-        """Return the greedy action, or a random one in an unknown state; the state is not added."""
+        """Return the greedy action, or a random action in an unknown state, which is not added to the table."""
         row = self._rows.get(self._env.encoder.key(obs).tobytes())
         return int(self._looking.integers(self._env.n_actions)) if row is None else self._learner.greedy(row)
 
@@ -182,5 +182,5 @@ class Walk:
 
 
 def shares(steps: int, risks: Sequence[Risk]) -> list[int]:
-    """Return for how many steps of a task the policy of each risk acts, at least 1."""
+    """Return the number of steps (at least 1) in which the policy of each risk acts in a task."""
     return [max(1, steps // len(risks) + (r < steps % len(risks))) for r in range(len(risks))]

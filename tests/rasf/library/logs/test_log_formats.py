@@ -137,7 +137,7 @@ def test_bad_functions_and_limits_get_a_sentence():
         with pytest.raises(ValueError, match=said):
             rasf.Log.read(without, phi=phi)
     one = {name: without[name][:1] for name in ("obs", "actions", "terminated")}
-    with pytest.raises(ValueError, match="at least one transition whose next_obs"):
+    with pytest.raises(ValueError, match="at least one transition with a known next_obs"):
         rasf.Log.read(one, phi=lambda *step: [1.0])
     for limit in (0, None, "1", 1.5):
         with pytest.raises(ValueError, match="max_bytes must be"):
@@ -310,7 +310,7 @@ def test_what_is_no_log_gets_a_sentence(tmp_path):
     np.savez(tmp_path / "pickled.npz", obs=np.array([{}], dtype=object))
     for given, said in (
         (tmp_path / "none", "does not exist"),
-        (tmp_path, "no part"),
+        (tmp_path, "no file part"),
         (tmp_path / "log.txt", r"\.npz or \.parquet"),
         (tmp_path / "pickled.npz", "not an .npz"),
         (3, "data must be"),
