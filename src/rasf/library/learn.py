@@ -157,7 +157,7 @@ def learn(
         exploration: Share of training in which epsilon decreases from 1 to its value. Default: 0 / 0.2.
         epsilon_z: Explore by repeated actions (epsilon-z-greedy). Default: False.
         interleaved: Tasks are interleaved instead of trained in sequence. Default: False / True.
-        freeze: Share of training, at its end, in which policies are frozen. Default: 0.
+        freeze: Share of training, at its end, in which policies are frozen. Default: 0 / 0.2.
         atoms: Atoms of each histogram, for "sfc51" and "rasfc51". Default: 51.
         events: Indices of rare features that are never negative, for "rasfdqn". Default: those of `once`, or else those
             that the environment declares.
