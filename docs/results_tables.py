@@ -76,13 +76,13 @@ _LABELS = {
 def glance() -> str:
     """Every claim in a line, and how many hold."""
     rows = [row for row in table(shipped()) if not is_ours(row)]
-    lines = ["| claim | the paper says | first reading | second reading | measured |", _rule(5)]
+    lines = ["| claim | the paper says | verdict (second reading) | measured |", _rule(4)]
     for row in rows:
         second = row["second_reading"]
         link = f'<a id="{row["id"].lower()}"></a>{row["id"]}'
-        verdicts = (_MARKS[row["verdict"]], _MARKS[second["verdict"]] if second else "")
+        verdict = _MARKS[row["verdict"]] + (f" (second: {_MARKS[second['verdict']]})" if second else "")
         number = _QUANTITIES.get(row["id"], "{}").format(row["number"].replace("0e+00", "0"))
-        lines.append(f"| {link} | {row['short']} ({row['where']}) | {' | '.join(verdicts)} | {number} |")
+        lines.append(f"| {link} | {row['short']} ({row['where']}) | {verdict} | {number} |")
     seconds = [row["second_reading"] for row in rows if row["second_reading"]]
     count = f"Of {len(rows)} claims {_counted(rows)}; by a second reading of {len(seconds)}, {_counted(seconds)}."
     return "\n".join([count, "", *lines])
