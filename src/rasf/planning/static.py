@@ -7,7 +7,7 @@ reward, at the end. GPI in this MDP,
     a = argmax_a max_i E u(c + gamma^t G_i(s, a) - b),        G_i(s, a) the remaining return of source i,
 
 is never below the best source: for every b, b + E u(X - b) of GPI is at least that of every source. With b the
-threshold of the best source this gives rho(GPI) >= max_i rho(source i) (docs/theory.md has the proof). This b is safe
+threshold of the best source this gives rho(GPI) >= max_i rho(source i) (proof: lab/notes/proofs.md). This b is safe
 but often too low: GPI does better than its sources, so its own threshold is higher. At another b, the guarantee is only
 about b + E u(X - b) for this b. So other thresholds are tried too, and the policy with the best risk is kept.
 
