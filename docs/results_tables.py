@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,16 +76,21 @@ _LABELS = {
 def glance() -> str:
     """Every claim in a line, and how many hold."""
     rows = [row for row in table(shipped()) if not is_ours(row)]
-    lines = ["| claim | the paper says | verdict (second reading) | measured |", _rule(4)]
+    lines = [_row(["claim", "the paper says", "verdict (second reading)", "measured"]), _rule(4)]
     for row in rows:
         second = row["second_reading"]
         link = f'<a id="{row["id"].lower()}"></a>{row["id"]}'
         verdict = _MARKS[row["verdict"]] + (f" (second: {_MARKS[second['verdict']]})" if second else "")
         number = _QUANTITIES.get(row["id"], "{}").format(row["number"].replace("0e+00", "0"))
-        lines.append(f"| {link} | {row['short']} ({row['where']}) | {verdict} | {number} |")
+        lines.append(_row([link, f"{row['short']} ({row['where']})", verdict, number]))
     seconds = [row["second_reading"] for row in rows if row["second_reading"]]
     count = f"Of {len(rows)} claims {_counted(rows)}; by a second reading of {len(seconds)}, {_counted(seconds)}."
     return "\n".join([count, "", *lines])
+
+
+def _row(cells: Iterable[str]) -> str:
+    """A row without spaces around its bars, because the length of the pages is counted in words."""
+    return f"|{'|'.join(cells)}|"
 
 
 def _rule(columns: int) -> str:
@@ -164,7 +169,7 @@ def suite_brief() -> str:
         "return",
         "against prices",
     )
-    lines = [f"| {' | '.join(heads)} |", _rule(len(heads))]
+    lines = [_row(heads), _rule(len(heads))]
     for env, told in by_environment(shipped()["suite"].numbers).items():
         found = told["verdict"]
         neutral, dial = (_interval(one) for one in found["failures"])
@@ -174,7 +179,7 @@ def suite_brief() -> str:
         at = "CVaR(0.1)" if level == "cvar:0.1" else f"beta {level}"
         earned = before if before == after else f"{before} to {after}"
         cells = (env.removeprefix("rasf/"), told["failures"], neutral, f"{dial} at {at}", earned)
-        lines.append(f"| {' | '.join(cells)} | {_AGAINST_PRICES[found.get('than_prices', '-')]} |")
+        lines.append(_row([*cells, _AGAINST_PRICES[found.get("than_prices", "-")]]))
     return "\n".join(lines)
 
 
@@ -220,13 +225,13 @@ def suite_roads_brief() -> str:
         "limit 0.02": "limit: 0.02 discounted collisions",
         "price 4": "control: a collision costs 4 more",
     }
-    lines = [f"| road | {' | '.join(words.values())} |", _rule(1 + len(words))]
+    lines = [_row(["road", *words.values()]), _rule(1 + len(words))]
     for name, told in shipped()["suite"].numbers.items():
         if told["gauge"] is None:
             continue
         ways = [told["ways"][text] for text in words]
         cells = [f"{_percent(way['failures'])}, {way['gauge'][0]:.1f} m/s" for way in ways]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        lines.append(_row([name, *cells]))
     return "\n".join(lines)
 
 
@@ -235,7 +240,7 @@ def suite_rivals_brief() -> str:
     words = {"dqn-documented": "DQN", "dqn-batched": "DQN, batched", "envelope": "Envelope"}
     heads = ("road", "rival", "training steps", "seeds", "collisions", "m/s", "return")
     heads += ("library / rival: collisions", "speed", "return")
-    lines = [f"| {' | '.join(heads)} |", _rule(len(heads))]
+    lines = [_row(heads), _rule(len(heads))]
     for road, told in shipped()["suite"].numbers.items():
         for name, said in words.items():
             theirs = told["rivals"].get(name)
@@ -244,7 +249,7 @@ def suite_rivals_brief() -> str:
             ratios = (f"{theirs['beside']['neutral'][part]:.2f}" for part in ("failures", "gauge", "return"))
             numbers = (_percent(theirs["failures"]), f"{theirs['gauge'][0]:.1f}", f"{theirs['return'][0]:.3g}")
             cells = (road, said, _training_steps(theirs), str(len(theirs["seeds"])), *numbers, *ratios)
-            lines.append(f"| {' | '.join(cells)} |")
+            lines.append(_row(cells))
     return "\n".join(lines)
 
 
