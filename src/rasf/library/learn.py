@@ -154,9 +154,9 @@ def learn(
         replay: Steps that the replay keeps; 0 keeps all. Default: 0.
         prioritised: Share of a batch drawn by prioritised replay. Default: 0 / 0.5.
         epsilon: Probability of a random action. Default: 0.1 / 0.05.
-        exploration: Share of training in which epsilon decreases from 1 to its value. Default: 0 / 0.2.
-        epsilon_z: Explore by repeated actions (epsilon-z-greedy). Default: False.
-        interleaved: Tasks are interleaved instead of trained in sequence. Default: False / True.
+        exploration: Share of training in which epsilon decreases linearly from 1 to `epsilon`. Default: 0 / 0.2.
+        epsilon_z: Whether to explore by repeated actions (epsilon-z-greedy). Default: False.
+        interleaved: Whether tasks are interleaved instead of trained in sequence. Default: False / True.
         freeze: Share of training, at its end, in which policies are frozen. Default: 0 / 0.2.
         atoms: Atoms of each histogram, for "sfc51" and "rasfc51". Default: 51.
         events: Indices of rare features that are never negative, for "rasfdqn". Default: the features in `once`, or
