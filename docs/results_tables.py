@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,44 @@ _PLURAL = {
     "not decided": "are undecided",
     "not measured": "are not measured",
 }
+_QUANTITIES = {  # what a number measures, where the claim's sentence does not say it
+    "G2": "gap to the optimum: {}",
+    "G3": "utility {}",
+    "G4": "utility {}",
+    "G5": "variance: {}",
+    "F1": "return {}",
+    "F2": "return: {}",
+    "F3": "failures: {}",
+    "F4": "failures: {}",
+    "F5": "failures: {}",
+    "F8": "failures: {} betas",
+    "F9": "failures: {}",
+    "F10": "{} on traps",
+    "F11": "failures a task: {}",
+    "F12": "failures: {}",
+    "F14": "return: {}",
+    "F15": "overlap of visits: {}",
+    "F16": "steps in danger saved: {}",
+    "F17": "failures: {}",
+    "R1": "return: {}",
+    "R2": "return: {}",
+    "R3": "return {}",
+    "R4": "failures: {}",
+    "R5": "return: {}",
+    "R6": "return: {}",
+    "R7": "failures: {}",
+    "R8": "failures: {}",
+    "R10": "time in circles: {}",
+    "R12": "{} of the variance",
+    "R14": "failures: {}",
+    "R15": "actions: {}",
+    "R16": "{} of 8",
+    "R17": "failures: {}",
+    "R18": "failures: {}",
+    "T6": "largest error: {}",
+    "T7": "acting against training: {}",
+}
+_AGAINST_PRICES = {"as much": "equal", "more": "risk better", "less": "prices better", "-": "not tested"}
 _LABELS = {
     "sfql independent 0": "SFQL",
     "sfql independent -2": "RaSFQL (-2)",
@@ -38,15 +76,25 @@ _LABELS = {
 def glance() -> str:
     """Every claim in a line, and how many hold."""
     rows = [row for row in table(shipped()) if not is_ours(row)]
-    lines = ["| | the paper says | first reading | second | measured |", "| --- | --- | --- | --- | --- |"]
+    lines = [_row(["claim", "the paper says", "verdict (second reading)", "measured"]), _rule(4)]
     for row in rows:
         second = row["second_reading"]
         link = f'<a id="{row["id"].lower()}"></a>{row["id"]}'
-        verdicts = (_MARKS[row["verdict"]], _MARKS[second["verdict"]] if second else "")
-        lines.append(f"| {link} | {row['short']} ({row['where']}) | {' | '.join(verdicts)} | {row['number']} |")
+        verdict = _MARKS[row["verdict"]] + (f" (second: {_MARKS[second['verdict']]})" if second else "")
+        number = _QUANTITIES.get(row["id"], "{}").format(row["number"].replace("0e+00", "0"))
+        lines.append(_row([link, f"{row['short']} ({row['where']})", verdict, number]))
     seconds = [row["second_reading"] for row in rows if row["second_reading"]]
     count = f"Of {len(rows)} claims {_counted(rows)}; by a second reading of {len(seconds)}, {_counted(seconds)}."
     return "\n".join([count, "", *lines])
+
+
+def _row(cells: Iterable[str]) -> str:
+    """A row without spaces around its bars, because the length of the pages is counted in words."""
+    return f"|{'|'.join(cells)}|"
+
+
+def _rule(columns: int) -> str:
+    return "|---" * columns + "|"
 
 
 def _counted(readings: Sequence[dict[str, Any]]) -> str:
@@ -113,15 +161,25 @@ def suite_glance() -> str:
 
 def suite_brief() -> str:
     """The suite in six columns; bold where failures are fewer with 95 % certainty."""
-    lines = ["| environment | failure | neutral | risk-aware | return | against prices |", "| --- " * 6 + "|"]
+    heads = (
+        "environment",
+        "what is a failure",
+        "failures, neutral",
+        "failures, risk-aware",
+        "return",
+        "against prices",
+    )
+    lines = [_row(heads), _rule(len(heads))]
     for env, told in by_environment(shipped()["suite"].numbers).items():
         found = told["verdict"]
         neutral, dial = (_interval(one) for one in found["failures"])
-        dial = f"**{dial}**" if found["helps"] else dial
+        dial = f"**{dial}**" if found["helps"] else "the same" if dial == neutral else dial
         before, after = (f"{one[0]:.3g}" for one in found["return"])
-        level = _level(found["level"]).replace("cvar:", "CVaR ")
-        cells = (env.removeprefix("rasf/"), told["failures"], neutral, f"{dial} at {level}", f"{before} to {after}")
-        lines.append(f"| {' | '.join(cells)} | {found.get('than_prices', '-')} |")
+        level = _level(found["level"])
+        at = "CVaR(0.1)" if level == "cvar:0.1" else f"beta {level}"
+        earned = before if before == after else f"{before} to {after}"
+        cells = (env.removeprefix("rasf/"), told["failures"], neutral, f"{dial} at {at}", earned)
+        lines.append(_row([*cells, _AGAINST_PRICES[found.get("than_prices", "-")]]))
     return "\n".join(lines)
 
 
@@ -162,37 +220,43 @@ def suite_roads_brief() -> str:
     """Collisions and speed on each road, by five ways to act."""
     words = {
         "neutral": "neutral",
-        "mean-variance:-1": "mean-variance, -1",
-        "cvar:0.1": "CVaR 0.1",
-        "limit 0.02": "limit 0.02",
-        "price 4": "control: price + 4",
+        "mean-variance:-1": "mean-variance, beta -1",
+        "cvar:0.1": "CVaR(0.1)",
+        "limit 0.02": "limit: 0.02 discounted collisions",
+        "price 4": "control: a collision costs 4 more",
     }
-    lines = [f"| road | {' | '.join(words.values())} |", "| --- " * (1 + len(words)) + "|"]
+    lines = [_row(["road", *words.values()]), _rule(1 + len(words))]
     for name, told in shipped()["suite"].numbers.items():
         if told["gauge"] is None:
             continue
         ways = [told["ways"][text] for text in words]
         cells = [f"{_percent(way['failures'])}, {way['gauge'][0]:.1f} m/s" for way in ways]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        lines.append(_row([name, *cells]))
     return "\n".join(lines)
 
 
 def suite_rivals_brief() -> str:
     """The main rivals on the roads, beside the library's neutral acting."""
-    words = {"dqn-documented": "DQN, retrained", "dqn-batched": "DQN, retrained, batched", "envelope": "Envelope"}
-    lines = ["| road | rival | collisions | m/s | return | library / rival |", "| --- " * 6 + "|"]
+    words = {"dqn-documented": "DQN", "dqn-batched": "DQN, batched", "envelope": "Envelope"}
+    heads = ("road", "rival", "training steps", "seeds", "collisions", "m/s", "return")
+    heads += ("library / rival: collisions", "speed", "return")
+    lines = [_row(heads), _rule(len(heads))]
     for road, told in shipped()["suite"].numbers.items():
         for name, said in words.items():
             theirs = told["rivals"].get(name)
             if told["gauge"] is None or theirs is None:
                 continue
-            failures, speed, earned = (theirs["beside"]["neutral"][part] for part in ("failures", "gauge", "return"))
-            seeds = f"{len(theirs['seeds'])} seed{'s' * (len(theirs['seeds']) > 1)}"
-            rival = f"{said}, {theirs['steps']:,} steps, {seeds}"
+            ratios = (f"{theirs['beside']['neutral'][part]:.2f}" for part in ("failures", "gauge", "return"))
             numbers = (_percent(theirs["failures"]), f"{theirs['gauge'][0]:.1f}", f"{theirs['return'][0]:.3g}")
-            ratios = f"{failures:.2f}, {speed:.2f}, {earned:.2f}"
-            lines.append(f"| {' | '.join((road, rival, *numbers, ratios))} |")
+            cells = (road, said, _training_steps(theirs), str(len(theirs["seeds"])), *numbers, *ratios)
+            lines.append(_row(cells))
     return "\n".join(lines)
+
+
+def _training_steps(rival: dict[str, Any]) -> str:
+    """The steps of a rival, with one training for all weightings or one for each."""
+    each = f"{rival['steps']:,}"
+    return each if rival["trainings"] == 1 else f"{rival['trainings']} x {each}"
 
 
 def suite_rivals() -> str:
@@ -218,26 +282,23 @@ def suite_rivals() -> str:
 def driving() -> str:
     """The README's table: ways to act on the highway."""
     told, words = shipped()["suite"].numbers["highway"], {
-        "neutral": "neutrally",
+        "neutral": "neutral",
         "mean-variance:-1": "mean-variance, beta -1",
-        "cvar:0.1": "CVaR, the worst tenth",
-        "limit 0.02": "within a limit: 0.02 collisions, discounted",
-        "price 4": "*control*: neutrally, a collision priced 4 higher",
-        "price 10": "*control*: 10 higher",
+        "cvar:0.1": "CVaR of the worst tenth",
+        "limit 0.02": "neutral, with a limit: 0.02 expected discounted collisions",
+        "price 4": "*control*: neutral, a collision costs 4 more",
+        "price 10": "*control*: neutral, a collision costs 10 more",
     }  # fmt: skip
-    lines = ["| acting | collides in | drives at | return |", "| --- | --- | --- | --- |"]
-    rows = {said: told["ways"][text] for text, said in words.items()}
-    for name, said in (
-        ("dqn-documented", "DQN, retrained"),
-        ("dqn-batched", "DQN, retrained, more steps"),
-    ):
+    heads = ("acting", "training steps", "episodes with a collision", "speed", "return")
+    lines = [f"| {' | '.join(heads)} |", _rule(len(heads))]
+    rows = {said: (f"{told['steps']:,}", told["ways"][text]) for text, said in words.items()}
+    for name in ("dqn-documented", "dqn-batched"):
         rival = told["rivals"][name]
-        often = f"{rival['steps']:,} steps for each weighting, {len(rival['seeds'])} seeds"
-        rows[f"*rival*: {said} ({often})"] = rival
-    for said, way in rows.items():
+        rows[f"*rival*: DQN, retrained for each weighting, {len(rival['seeds'])} seeds"] = _training_steps(rival), rival
+    for said, (steps, way) in rows.items():
         share, low, high = (f"{100 * number:.0f}" for number in way["failures"])
         speed = f"{way['gauge'][0]:.1f} m/s"
-        lines.append(f"| {said} | {share} % [{low}, {high}] | {speed} | {way['return'][0]:.1f} |")
+        lines.append(f"| {said} | {steps} | {share} % [{low}, {high}] | {speed} | {way['return'][0]:.1f} |")
     return "\n".join(lines)
 
 

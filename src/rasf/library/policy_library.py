@@ -263,7 +263,7 @@ class PolicyLibrary:
             names: names of the features, if the library's environment has none. Default: none.
 
         Returns:
-            The rule. The rule of a calibrated library keeps limits with a probability of 95 %.
+            The rule. A calibrated library tightens limits by its measured errors, so that 95 % of them are kept.
 
         Raises:
             ValueError: an argument is invalid, two arguments exclude each other, or the policies cannot score the risk.
@@ -318,7 +318,7 @@ class PolicyLibrary:
         risk: Risk = NEUTRAL,
         *,
         limits: GivenLimits | None = None,
-        static: bool | None = None,
+        static: bool = False,
         acting: type[ActingRule] | None = None,
     ) -> Actor:
         """Return an actor (`rasf.Actor`), which keeps the state of episodes, such as the accrued return.
@@ -327,8 +327,8 @@ class PolicyLibrary:
             w: weights (d,) of the task.
             risk: the risk to act for. Default: neutral.
             limits: {feature's name or index: largest expected discounted sum of the episode}. Default: none.
-            static: whether to act for the static risk of the whole return. If False, act for the per-state risk, as
-                `act` does. Default: True, unless `acting` is given.
+            static: act for the static risk of the whole return. If False, act for the per-state risk, as `act` and
+                `evaluate` do. Default: False.
             acting: another acting rule, as for `evaluate`. Default: none.
 
         Returns:
@@ -336,8 +336,7 @@ class PolicyLibrary:
         """
         from rasf.library.acting.actor import Actor
 
-        is_static = acting is None if static is None else static
-        return Actor(self, self.rule(w, risk, static=is_static, limits=limits, acting=acting))
+        return Actor(self, self.rule(w, risk, static=static, limits=limits, acting=acting))
 
     def evaluate(
         self,
@@ -370,8 +369,8 @@ class PolicyLibrary:
             phi: the features, as for `rasf.learn`. Default: the environment's reward.
             discount_aware: at step t, score the risk of gamma^t times the remaining return, as in the paper's
                 guarantee. Default: False.
-            static: act for the static risk of the whole return, as `actor` does. Default: False.
-            limits: as for `actor`. The report has the price of each limit. Default: none.
+            static: act for the static risk of the whole return. Default: False.
+            limits: as for `actor`; the report has the price of each limit. Default: none.
             prices: {feature's name or index: additional cost of a unit}. Actions are chosen for w minus the prices, and
                 returns are computed with w. If a cost is stored as a negative feature, its price is negative. Default:
                 none.
@@ -465,8 +464,9 @@ class PolicyLibrary:
     ) -> Calibration:
         """Compare predictions with realised values, return the result, and store it in `calibration`.
 
-        Afterwards the results of `scores` and `evaluate` have `bounds` that hold with a probability of 95 %, and limits
-        are kept with this probability.
+        Afterwards `scores` and `evaluate` give bounds on expected outcomes (`bounds`). Each bound is meant to hold for
+        95 % of further tasks that are drawn like those of the calibration. Limits are tightened by the measured errors,
+        so that 95 % of them are kept.
 
         Args:
             env, phi, max_steps, env_kwargs: as for `evaluate`.

@@ -6,9 +6,9 @@ state and c the accrued return. The only reward of this MDP is u(c - b) at the e
 
     a = argmax_a max_i E u(c + gamma^t G_i(s, a) - b),        where G_i(s, a) is the remaining return of source i,
 
-is never below the best source: for every b, b + E u(X - b) of the GPI policy is at least that of every source. If b is
-the threshold of the best source, this gives rho(GPI) >= max_i rho(source i) (docs/theory.md has the proof). But this b
-is often too low: GPI is better than its sources, so its own threshold is higher. At another b, the guarantee is only
+is never below the best source: for every b, b + E u(X - b) of GPI is at least that of every source. With b the
+threshold of the best source this gives rho(GPI) >= max_i rho(source i) (proof: lab/notes/proofs.md). This b is safe
+but often too low: GPI does better than its sources, so its own threshold is higher. At another b, the guarantee is only
 about b + E u(X - b) for this b. So other thresholds are tried too, and the policy with the best risk is kept.
 
 Values depend on c and b only through the *excess* y = c - b. The excess is stored in one of two ways:

@@ -122,7 +122,7 @@ def test_a_limit_is_what_evaluate_keeps(scene):
 def test_a_static_risk_shows_what_was_earned(scene):
     found = scene.roll_out(W, CVaR(0.4), 30, 0, ways=Ways(static=True))
     assert len(found.earned) == len(found.paths)
-    actor = scene.library.actor(W, CVaR(0.4))
+    actor = scene.library.actor(W, CVaR(0.4), static=True)
     actor.act(np.zeros(4, int))
     assert found.threshold == actor.threshold[0]
     gamma = scene.library.gamma

@@ -139,7 +139,7 @@ def library():
 
 
 def test_an_actor_carries_what_was_earned(library):
-    actor = library.actor(w=[1.0], risk=CVaR(0.25))
+    actor = library.actor(w=[1.0], risk=CVaR(0.25), static=True)
     for _ in range(2):
         assert actor.act(0) in (0, 1)
         assert actor.accrued.tolist() == [0.0]
@@ -161,12 +161,13 @@ def test_an_actor_carries_what_was_earned(library):
     np.testing.assert_allclose(actor.discount, [1.0, 0.81, 0.81])
 
 
-def test_episodes_by_hand_are_those_of_evaluate(library):
+@pytest.mark.parametrize("ways", [{}, {"static": False}, {"static": True}])
+def test_episodes_by_hand_are_those_of_evaluate(library, ways):
     risk = CVaR(0.25)
-    report = library.evaluate(Coins, [1.0], risk, episodes=20, seed=3, static=True)
+    report = library.evaluate(Coins, [1.0], risk, episodes=20, seed=3, **ways)
     from rasf.envs.gymnasium.single import seeds_from
 
-    env, actor, discounted = Coins(), library.actor([1.0], risk), []
+    env, actor, discounted = Coins(), library.actor([1.0], risk, **ways), []
     for seed in seeds_from(3, 20):
         obs, total, t, over = env.reset(seed=seed)[0], 0.0, 0, False
         actor.reset()
@@ -210,12 +211,12 @@ def test_a_further_way_to_act_is_one_class(library):
 
 def test_bad_input(library):
     with pytest.raises(ValueError, match="certainty equivalent"):
-        library.actor([1.0], MeanVariance(-1.0))
+        library.actor([1.0], MeanVariance(-1.0), static=True)
     with pytest.raises(ValueError, match="certainty equivalent"):
         library.evaluate(Coins, [1.0], MeanVariance(-1.0), episodes=2, static=True)
     with pytest.raises(ValueError, match="choose one"):
         library.evaluate(Coins, [1.0], CVaR(0.5), episodes=2, static=True, discount_aware=True)
-    actor = library.actor([1.0], CVaR(0.5))
+    actor = library.actor([1.0], CVaR(0.5), static=True)
     with pytest.raises(ValueError, match="observe must be called once after each act"):
         actor.observe(1.0)
     actor.act([0, 0])
@@ -233,4 +234,4 @@ def test_bad_input(library):
         library.actor([1.0, 2.0], CVaR(0.5))
     plain = rasf.learn(Coins, tasks=[[1.0]], agent="sfql", steps_per_task=50, gamma=0.9)
     with pytest.raises(ValueError, match="spread"):
-        plain.actor([1.0], CVaR(0.5)).act(0)
+        plain.actor([1.0], CVaR(0.5), static=True).act(0)

@@ -1,5 +1,6 @@
 """Calibration: bounds that hold for queries that were not among those tried, and that say when they were not tried."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -7,11 +8,12 @@ import pytest
 
 import rasf
 from coin_world import Coin
-from rasf import CVaR, Entropic, Limit, MeanVariance
+from rasf import CVaR, Entropic, Limit, MeanVariance, MonotoneMeanVariance
 from rasf.library.calibration.bounds import Bound, Bounds, bounds_of_errors
 from rasf.library.calibration.calibration import Calibration
 from rasf.library.calibration.measure import cost_features
 from rasf.library.calibration.quantities import predicted_quantities
+from rasf.risk import PiecewiseLinear
 from rasf.statistics import mean_of_the_worst
 
 NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-1.0)
@@ -205,6 +207,17 @@ def test_beyond_what_was_calibrated_there_is_a_remark(library):
     assert "cvar:0.1 was not calibrated" in library.scores(0, W, CVaR(0.1)).bounds.remarks[0]
     assert remark in library.evaluate(Coin, W, MeanVariance(-9.0), episodes=3).remarks()
     assert library.scores(0, W, Entropic(0.0)).bounds.remarks == ()
+
+
+def test_bounds_between_two_levels_of_any_risk_with_a_beta(trained):
+    library = copy.copy(trained)  # the other tests share the calibration of `library`
+    library.calibrate(
+        Coin, 450, tasks=20, risks=[NEUTRAL, MonotoneMeanVariance(-1.0), MonotoneMeanVariance(-4.0)], seed=3
+    )
+    between, beyond = (library.scores(0, W, MonotoneMeanVariance(beta)).bounds.remarks for beta in (-2.0, -9.0))
+    assert between == ()
+    assert "outside the calibrated range, monotone:-4.0 to neutral" in beyond[0]
+    assert "was not calibrated" in library.scores(0, W, PiecewiseLinear(0.5, 2.0)).bounds.remarks[0]
 
 
 def test_costs_below_zero_are_at_least_so_much():

@@ -89,7 +89,7 @@ def test_scores_and_actions_are_those_of_the_steps_so_far(library):
 
 
 def test_an_actor_counts_the_steps_of_each_episode(library):
-    rng, actor = np.random.default_rng(2), library.actor(W, MeanVariance(-1.0), static=False)
+    rng, actor = np.random.default_rng(2), library.actor(W, MeanVariance(-1.0))
     steps = np.zeros(3, int)
     for _ in range(12):
         obs = rng.normal(size=(3, 1)).astype(np.float32)

@@ -43,7 +43,8 @@ from rasf.library.calibration.bounds import (
 from rasf.library.calibration.quantities import AN_EPISODE, NO_SPREAD, RETURNS, Quantities, Scale, predicted_quantities
 from rasf.library.evaluation import aligned
 from rasf.limits import Limits
-from rasf.risk import CVaR, Entropic, MeanVariance, Risk
+from rasf.risk import CVaR, MeanVariance, Risk
+from rasf.risk.base import BetaRisk
 from rasf.risk.names import is_neutral, risk_to_text, stored_risk
 
 _STRICT = 0.975  # limits are tightened to this level, so that 95 % are kept despite sampling noise
@@ -184,7 +185,12 @@ class Calibration:
         name, groups = risk_to_text(risk), self.groups()
         known = [text for text in self.covered if text in groups] or list(groups)
         kind, level = _kind(risk)
-        levels = {text: own for text in known for of, own in [_kind(stored_risk(text))] if of is kind or own == 0.0}
+        levels = {
+            text: own
+            for text in known
+            for of, own in [_kind(stored_risk(text))]
+            if of is kind is not None or own == 0.0
+        }
         remarks: tuple[str, ...] = ()
         if limited and _LIMITED in groups:
             chosen = [_LIMITED]  # one group for all risks
@@ -386,10 +392,13 @@ def _between(level: float, levels: Iterable[float]) -> bool:
 
 
 def _kind(risk: Risk) -> tuple[type[Risk] | None, float]:
-    """Return the class of a risk and its level of aversion: beta, or alpha - 1 for CVaR; 0 for neutral."""
+    """Return the class of a risk and its level of aversion: beta, or alpha - 1 for CVaR; 0 for neutral.
+
+    Risks without a level have no class.
+    """
     if is_neutral(risk):
         return MeanVariance, 0.0
-    if isinstance(risk, MeanVariance | Entropic):
+    if isinstance(risk, BetaRisk):
         return type(risk), float(risk.beta)
     if isinstance(risk, CVaR):
         return CVaR, float(risk.alpha) - 1.0  # 0 is the mean, -1 the strongest aversion
