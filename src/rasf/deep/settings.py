@@ -209,12 +209,14 @@ class ActorSettings(MomentSettings):
             -1 to 1. Default: 0.2.
         policies_per_update: The most policies that learn in an update; with more policies, they take turns. Default: 8.
 
-    The defaults differ from those of `MomentSettings`: widths (256, 256), batch 256, learning_rate 1e-3, target_period
-    200, average 2500, exploration 0.05, n_step 1, warmup 1000. n_step must be 1, and objects must be 0.
+    The defaults differ from those of `MomentSettings`: widths (256, 256), batch 256, updates 0.25, learning_rate 1e-3,
+    target_period 200, average 2500, exploration 0.05, n_step 1, warmup 1000. n_step must be 1, and objects must be 0.
+    In a world written in jax, the number of updates in a round is rounded up to a whole number.
     """
 
     widths: tuple[int, ...] = (256, 256)
     batch: int = 256
+    updates: float = 0.25
     learning_rate: float = 1e-3
     target_period: int = 200
     average: int = 2_500

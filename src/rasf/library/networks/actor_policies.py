@@ -28,6 +28,7 @@ from rasf.deep.networks import Heads, Layer, Network, encode, kinds_of_layers, r
 from rasf.files import Arrays
 from rasf.library.networks.policies import NetworkPolicies, Single, checked, joined, padded, plain, rounded, sizes
 from rasf.risk import Risk
+from rasf.risk.names import is_neutral
 from rasf.transfer import gpi_actions
 
 
@@ -77,10 +78,18 @@ class ActorPolicies(NetworkPolicies):
         return self._chosen(np.asarray(obs, np.float32)[None], w, risk)[0]
 
     def _chosen(self, obs: Single, w: Floats, risk: Risk) -> Single:
-        return self.actions(obs, np.asarray(gpi_actions(self._values(obs, w, risk))))
+        """Actions (B, P) by GPI; the actors are asked once."""
+        actions, neutral = self.proposals(obs), is_neutral(risk)
+        read, folded = self._read_at(actions, obs, w, only_means=neutral)
+        values = self.law.means(read, folded) if neutral else self.law.scores(read, folded, risk)
+        return actions[np.arange(len(obs)), np.asarray(gpi_actions(values))]
 
     def _read(self, obs: Single, w: Floats, *, only_means: bool = False) -> tuple[Parts, TaskHeads]:
-        read, folded = super()._read(rows_of(self.proposals(obs), obs), w, only_means=only_means)
+        return self._read_at(self.proposals(obs), obs, w, only_means=only_means)
+
+    def _read_at(self, actions: Single, obs: Single, w: Floats, *, only_means: bool) -> tuple[Parts, TaskHeads]:
+        """Outputs (K, B, K, H, M) of the critics at actions (B, K, P), and the critics that are reduced to w."""
+        read, folded = super()._read(rows_of(actions, obs), w, only_means=only_means)
         return by_proposal(read, self.policies), folded
 
     def describe(self) -> dict[str, Any]:
