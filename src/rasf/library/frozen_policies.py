@@ -54,6 +54,9 @@ class Explanation:
         expected: The expected sum of each limited feature after the chosen action, by name; one, or (B,).
         remarks: A sentence for each observation at which a limit cannot be kept, else an empty text.
         bounds: The bounds of a calibrated library, for one observation.
+        candidate: The index of the action among the A scored actions; one, or (B,).
+        proposals: The A scored actions as the environment takes them, (A, ..), or (B, A, ..) for a batch, if actions
+            are vectors: action j is the one that policy j takes. None if actions are numbered.
     """
 
     values: Floats
@@ -66,6 +69,8 @@ class Explanation:
     expected: Mapping[str, Floats] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     bounds: Bounds | None = None
+    candidate: Ints | None = None
+    proposals: np.ndarray | None = None
 
     def first(self) -> Explanation:
         """Return the explanation of the first observation of a batch."""
@@ -80,6 +85,8 @@ class Explanation:
             expected={name: part[0] for name, part in self.expected.items()},
             remarks=self.remarks[:1],
             bounds=self.bounds,
+            candidate=None if self.candidate is None else self.candidate[0],
+            proposals=None if self.proposals is None else self.proposals[0],
         )
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
@@ -148,6 +155,9 @@ class FrozenPolicies(Protocol):
 
     def actions(self, obs: np.ndarray, chosen: Ints) -> np.ndarray:
         """Return the actions, (B,) or (B, P), that are the candidates `chosen` (B,) at observations (B, n)."""
+
+    def proposals(self, obs: np.ndarray) -> np.ndarray | None:
+        """Return the candidates (B, A, P) at observations (B, n) if actions are vectors, else None."""
 
     def arrays(self, precision: str = "single") -> Arrays:
         """Return the arrays of the library's file; `precision` "half" is for the weights of networks."""

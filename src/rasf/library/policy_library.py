@@ -230,8 +230,14 @@ class PolicyLibrary:
         found, memory = self.sources.scores(encoded, rule.w, risk), rule.begin(encoded)
         source, action = np.divmod(rule.choose(encoded, memory, found.values), self.sources.n_actions)
         of_limits = (rule.prices(memory), rule.expected(memory), tuple(rule.not_kept(memory)))
-        own = self._actions.own_batch(self.sources.actions(encoded, action))
-        return Explanation(*found, own, source, *of_limits), rule, encoded
+        proposed, proposals = self.sources.proposals(encoded), None
+        if proposed is None:
+            taken = self._actions.own_batch(action)
+        else:
+            own = self._actions.own_batch(proposed.reshape(-1, proposed.shape[-1]))
+            proposals = own.reshape(*proposed.shape[:2], *own.shape[1:])
+            taken = proposals[np.arange(len(encoded)), action]
+        return Explanation(*found, taken, source, *of_limits, None, action, proposals), rule, encoded
 
     def risks(self) -> list[Risk]:
         """Return the neutral risk and the risks of training, without those that the library cannot act for."""

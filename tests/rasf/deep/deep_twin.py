@@ -20,7 +20,6 @@ from rasf.deep.agent import Agent
 from rasf.deep.laws import Within, support_atoms
 from rasf.deep.replay import Windows
 from rasf.deep.settings import HistogramSettings, network_settings
-from rasf.transfer import gpi_actions
 
 HISTOGRAM, MEAN, COVARIANCE, LOW_RANK = (
     LawKind.HISTOGRAM, LawKind.MEAN, LawKind.MEAN_COVARIANCE, LawKind.MEAN_LOW_RANK,
@@ -666,7 +665,7 @@ def compiled_actions(learner, tasks, beta):
     networks, (seen, _) = learner.agent.acting(learner._learner), learner._acted
     tasks, scaling = jax.tree.map(jnp.asarray, (tasks, learner._scaling))
 
-    def scores(own, obs):
-        return algorithm.scores(learner.agent, networks, tasks, own, scaling, obs)
+    def act(own, obs):
+        return algorithm.behave(learner.agent, networks, tasks, own, scaling, obs, jnp.zeros(0))
 
-    return np.asarray(jax.vmap(gpi_actions)(jax.vmap(scores)(now, seen)))
+    return np.asarray(jax.vmap(act)(now, seen))

@@ -38,7 +38,7 @@ def by_fused(agent, world, steps_per_task):
 def by_steps(agent, world, steps_per_task):
     """The same world, stepped from Python with the chance of the same key."""
     n = len(W) if agent.settings.interleaved else 1
-    capacity = fused.Ring.empty(agent.settings.replay or steps_per_task * len(W), n, 1, 1).rows.shape[0]
+    capacity = fused.Ring.empty(agent.settings.replay or steps_per_task * len(W), n, 1).rows.shape[0]
     pace = Pace(n, capacity, together=1)
     learner = SteppedLearner(agent, Tasks.of(W), BETA, KEY, pace, policies=Policies(W, BETA))
     key = jax.random.key(KEY)

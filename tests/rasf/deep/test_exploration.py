@@ -100,9 +100,10 @@ def test_nothing_is_repeated_beyond_a_cut():
 
 def test_nothing_is_repeated_for_ever():
     """Lengths have no mean: where episodes do not end, one action could otherwise take the rest of training."""
-    agent, held, found, n = agent_of(), Held.none(1), [], 20_000
+    agent, found, n = agent_of(), [], 20_000
+    held = Held.none(agent, 1)
     for action in range(2_001):
-        chance = StepChance(np.zeros(1), np.array([action]), np.array([1_000]), np.zeros(1))
+        chance = StepChance(np.zeros(1), np.array([action]), np.array([1_000]), np.zeros(1), np.zeros((1, 0)))
         explores, chosen, held = algorithm.explore(agent, chance, held, 0.5)
         assert explores.all()
         found.append(int(chosen[0]))

@@ -15,6 +15,7 @@ from rasf.deep.low_rank import MeanLowRank
 from rasf.deep.make_law import make_law
 from rasf.deep.settings import (
     DEEP_AGENTS,
+    ActorSettings,
     CovarianceSettings,
     HistogramSettings,
     MeanSettings,
@@ -44,19 +45,37 @@ def test_defaults_are_the_paper_s():
 
 def test_each_kind_of_distribution_has_its_class():
     kinds = {"sfc51": HistogramSettings, "rasfc51": HistogramSettings, "sfdqn": MeanSettings}
-    kinds |= {"sfdqn-residual": CovarianceSettings, "rasfdqn": MomentSettings}
+    kinds |= {"sfdqn-residual": CovarianceSettings, "rasfdqn": MomentSettings, "rasftd3": ActorSettings}
     assert {name: type(network_settings(name)) for name in DEEP_AGENTS} == kinds
     assert network_settings("sfc51") == network_settings("rasfc51")
     shared = {one.name for one in fields(NetworkSettings)}
     own = {kind: {one.name for one in fields(kind)} - shared for kind in kinds.values()}
     assert own == {HistogramSettings: {"atoms"}, MeanSettings: set(), CovarianceSettings: set(),
-                   MomentSettings: {"events", "averse_episodes"}}  # fmt: skip
-    for name in set(DEEP_AGENTS) - {"rasfdqn"}:  # nothing beyond the paper is on by default
+                   MomentSettings: {"events", "averse_episodes"},
+                   ActorSettings: {"events", "averse_episodes", "actor_learning_rate", "noise", "policies_per_update"}}  # fmt: skip
+    for name in set(DEEP_AGENTS) - {"rasfdqn", "rasftd3"}:  # nothing beyond the paper is on by default
         usual = network_settings(name)
         assert (usual.average, usual.updates, usual.n_step, usual.prioritised, usual.freeze) == (0, 1, 1, 0, 0)
         assert not any((usual.epsilon_z, usual.shared, usual.interleaved, usual.decay, usual.warmup))
         assert (usual.horizon, usual.episode_length) == ("continuing", 0)
     assert (MomentSettings().horizon, MomentSettings().averse_episodes) == ("episode", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("n_step", 2, r"n_step must be 1 for continuous actions, got 2"),
+        ("objects", 3, r"objects must be 0 for continuous actions, got 3"),
+        ("noise", 1.5, "noise must"),
+        ("noise", -0.1, "noise must"),
+        ("actor_learning_rate", float("nan"), "actor_learning_rate must"),
+        ("policies_per_update", 0, "policies_per_update must"),
+        ("policies_per_update", 2.5, "policies_per_update must"),
+    ],
+)
+def test_settings_of_actors_are_checked(name, value, sentence):
+    with pytest.raises(ValueError, match=f"^{sentence}"):
+        ActorSettings(**{name: value})
 
 
 def test_settings_change_by_replacing():

@@ -122,6 +122,10 @@ class NetworkPolicies:
         self._few = 1  # rows that are computed in numpy
         self._kept: dict[bytes, Any] = {}
 
+    def proposals(self, obs: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+        """Return None, because actions are numbered."""
+        return None
+
     def actions(self, obs: npt.NDArray[Any], chosen: Ints) -> npt.NDArray[Any]:
         """Return the actions of indices (B,), which are numbered actions themselves.
 

@@ -22,7 +22,7 @@ last 16 pairs (w, risk), so that a state is scored once for each pair.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -212,6 +212,10 @@ class TablePolicies:
             self.find_actions(task, risk, np.unique(-1 - actions[actions < 0]))
             kernels.act_all(task, rows, actions)
         return actions
+
+    def proposals(self, obs: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+        """Return None, because actions are numbered."""
+        return None
 
     def actions(self, obs: np.ndarray, chosen: Ints) -> Ints:
         """Return the indices `chosen` (B,) themselves, because actions are numbered."""
