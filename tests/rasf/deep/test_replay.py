@@ -63,7 +63,8 @@ def assert_windows(drawn, everything, chosen, action_size=0):
 
 
 @pytest.mark.parametrize(
-    ("capacity", "environments", "action_size"), [(1_000, 3, 0), (17, 3, 0), (3, 3, 0), (5, 1, 0), (17, 3, 1), (5, 1, 3)]
+    ("capacity", "environments", "action_size"),
+    [(1_000, 3, 0), (17, 3, 0), (3, 3, 0), (5, 1, 0), (17, 3, 1), (5, 1, 3)],
 )
 def test_windows_of_a_host_replay_are_those_of_loops(capacity, environments, action_size, monkeypatch):
     """Environments that skip rounds, episodes that end, the oldest rows overwritten, and two cuts."""

@@ -50,9 +50,10 @@ def test_each_kind_of_distribution_has_its_class():
     assert network_settings("sfc51") == network_settings("rasfc51")
     shared = {one.name for one in fields(NetworkSettings)}
     own = {kind: {one.name for one in fields(kind)} - shared for kind in kinds.values()}
+    of_actors = {"actor_learning_rate", "noise", "policies_per_update"}
     assert own == {HistogramSettings: {"atoms"}, MeanSettings: set(), CovarianceSettings: set(),
                    MomentSettings: {"events", "averse_episodes"},
-                   ActorSettings: {"events", "averse_episodes", "actor_learning_rate", "noise", "policies_per_update"}}  # fmt: skip
+                   ActorSettings: {"events", "averse_episodes", *of_actors}}  # fmt: skip
     for name in set(DEEP_AGENTS) - {"rasfdqn", "rasftd3"}:  # nothing beyond the paper is on by default
         usual = network_settings(name)
         assert (usual.average, usual.updates, usual.n_step, usual.prioritised, usual.freeze) == (0, 1, 1, 0, 0)

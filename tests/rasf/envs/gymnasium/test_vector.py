@@ -221,7 +221,8 @@ def test_bad_steps_are_refused_when_they_happen():
         with pytest.raises(ValueError, match="no episode is running"):
             each.step([0, 0])
         each.reset(0)
-        for actions, message in (([0], "one for each of 2"), ([0.0, 1.0], "whole numbers"), ([0, 2], "whole numbers from 0 to 1")):
+        wrong = ([0], "one for each of 2"), ([0.0, 1.0], "whole numbers"), ([0, 2], "whole numbers from 0 to 1")
+        for actions, message in wrong:
             with pytest.raises(ValueError, match=f"actions must be {message}"):
                 each.step(actions)
     native.step([0, 0])
