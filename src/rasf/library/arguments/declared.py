@@ -3,8 +3,8 @@
 `rasf.learn` and `rasf.learn_from`, `rasf train` with its configuration files, and sweeps take these arguments. A row of
 `TRAINING` says what an argument means, how its value is read from text or TOML, and where it can be given. The options
 of the command line, the checks of sweep files and the errors of `rasf train --from` are made from these rows. In the
-docstring of `learn`, each argument begins with the row's sentence and ends with the row's default; a test compares
-docstring and rows.
+docstring of `learn`, the text on an argument begins with the `help` of its row and ends with the `default`, as a test
+checks.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Argument:
         where: Where the argument can be given. Default: a flag.
         default: The default in words.
         flag: The flag on the command line. Default: the name with dashes.
-        metavar: The form of a value, for the help. Default: none.
+        metavar: How a value is written, such as "1,0,.1", for the help. Default: none.
         many: Whether the flag may be repeated. Default: False.
         positional: Whether the argument is a positional argument of the command. Default: False.
     """
@@ -73,12 +73,12 @@ class Argument:
 
 
 def given_at(arguments: tuple[Argument, ...], where: Where) -> dict[str, Argument]:
-    """Return the arguments that can be given at a place, by name; for `FLAG`, by the name of the flag."""
+    """Return the arguments that can be given at `where`, as a dict by name; for `FLAG`, by flag."""
     return {row.flag if where is FLAG else row.name: row for row in arguments if where in row.where}
 
 
 def read_values(rows: Mapping[str, Argument], given: Mapping[str, object], prefix: str = "") -> Header:
-    """Return the given values from TOML or flags, each read by the row of its name; unchanged if it has no reader.
+    """Return values from TOML or flags, each read by the row of its name. If a row has no reader, keep its value.
 
     Raises:
         ValueError: A row cannot read its value; the message begins with `prefix` and the name.
@@ -142,7 +142,7 @@ TRAINING = (
              metavar="name=value", many=True),
     Argument("data", "A log to learn from instead of an environment: a Recorder's folder, an .npz or .parquet file, or "
              "minari:ID.", readers.text, LOG | FLAG, flag="from", metavar="LOG"),
-    Argument("least_tries", "Actions with fewer tries than this are avoided.", whole, LOG, "5"),
+    Argument("least_tries", "Actions with fewer tries than this in a state are avoided there.", whole, LOG, "5"),
     Argument("resamples", "Number of bootstrap samples of the episodes, for intervals.", partial(whole, least=0), LOG,
              "100"),
     Argument("max_bytes", "Largest memory in bytes that a log may take.", whole, LOG, "1 GiB"),
@@ -171,9 +171,9 @@ EVALUATION = (
     _MAX_STEPS,
     Argument("seed", "Seed of the start states.", readers.seed, FLAG | SWEEP, "0"),
     Argument("discount_aware", "At step t, score the risk of gamma^t times the remaining return, as in the paper's "
-             "guarantee; shows discounted returns.",
+             "guarantee, and show discounted returns.",
              readers.flag, FLAG | SWEEP),
-    Argument("static", "Act for the static risk of the whole return; shows discounted returns.", readers.flag),
+    Argument("static", "Act for the static risk of the whole return, and show discounted returns.", readers.flag),
     Argument("limit", "The largest expected discounted sum of a feature, given by name or index; with /episode, the "
              "largest undiscounted sum, which needs a calibrated library.", readers.limits, metavar="failure=.05",
              many=True),

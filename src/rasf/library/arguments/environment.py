@@ -31,8 +31,8 @@ _MARGIN = 0.5  # estimated bounds are widened on either side by this share of th
 _FEW = 100_000  # largest number of possible observations for which a table is chosen without a random walk
 _LONG = 48  # largest size of an observation for which a table is chosen; a flattened view of 7 x 7 cells is larger
 _RECURRING = 20_000  # steps of the random walk that tests whether observations recur
-_NEW = 0.2  # largest share of new observations in the second half of this walk for which a table is chosen
-_WALK = 2_000  # steps of the random walk that estimates bounds, and steps until a first test whether observations recur
+_NEW = 0.2  # a table is chosen if at most this share of the observations in the second half of this walk is new
+_WALK = 2_000  # steps of the random walk that estimates bounds; steps after which recurrence is first tested
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class GivenEnvironment:
     closing: ExitStack
 
     def open(self, agent: str, risks: Sequence[Risk], seed: int) -> tuple[Opened, AgentSpec, list[str]]:
-        """Return the open environment, the agent ("auto" chooses an agent), and notes on this choice."""
+        """Return the open environment, the agent (for "auto", a chosen agent), and notes on the choice of the agent."""
         if is_world(self.env):  # Gymnasium need not be installed
             from rasf.library.networks.worlds import WorldAdapter
 
@@ -86,7 +86,7 @@ class GivenEnvironment:
         return first, spec, notes
 
     def greedy_check(self, steps: int, seed: int) -> GreedyCheck | None:
-        """Return the checks of greedy policies in training; None if no second environment can be made."""
+        """Return the object that evaluates greedy policies in a second environment; None if it cannot be made."""
         env = self.env
         if is_world(env) and find_spec("gymnasium") is None:
             return None
@@ -154,7 +154,7 @@ def _of_networks(agent: str, given: str) -> AgentSpec:
 
 
 def _fitting(spec: AgentSpec, size: int) -> AgentSpec:
-    """Return the agent; refuse one for the other kind of actions (`size`: entries of a vector; 0: numbered)."""
+    """Return the agent; raise ValueError if it is not for vectors of `size` numbers (for size 0: numbered actions)."""
     if spec.continuous == bool(size):
         return spec
     fitting = ", ".join(one.name for one in AGENTS.values() if one.makes_library and one.continuous == bool(size))

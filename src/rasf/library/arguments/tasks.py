@@ -18,7 +18,7 @@ from rasf.risk.names import is_neutral
 if TYPE_CHECKING:
     from rasf.library.training import Opened
 
-_MOST_TASKS = 2**15 - 1  # tables number policies in 16 bits
+_MOST_TASKS = 2**15 - 1  # tables store policy numbers in 16 bits
 
 
 def checked_risks(given: Risk | Sequence[Risk]) -> list[Risk]:
@@ -41,9 +41,10 @@ def drawn_tasks(
     """Return the weights of tasks, given or drawn.
 
     Args:
-        tasks: Weights (n, d), or their number n.
+        tasks: Weights (n, d), or a number n of tasks to draw.
         d: The number of features.
-        of_its_own: Draws weights from the environment's own distribution of tasks, or returns None if there is none.
+        of_its_own: A function that draws n weightings (n, d) from the environment's own distribution of tasks, and
+            returns None if the environment has no distribution. None if there is no environment.
         seed: Seed of the drawing.
         notes: A list to which a sentence on drawn weights is appended.
         signs: Signs (d,) of the weights: 1, -1, or 0 for either. None if the signs are not known. Default: None.

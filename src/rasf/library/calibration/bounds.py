@@ -5,7 +5,7 @@ Bounds are order statistics of these errors, as in conformal prediction: 95 % of
 keep their bound, for any distribution of the errors. Errors vary between queries, and also by chance, because each
 query has few episodes. The standard error of the part due to chance is known. Errors are shrunk accordingly, so that a
 bound is on the expectation for a query and not on the mean of a few episodes. Shrinking restores the variance between
-queries, but not the form of the distribution. So coverage falls below 95 % if only few queries have large errors and
+queries, but not the shape of the distribution. So coverage falls below 95 % if only few queries have large errors and
 the part due to chance is large. In a simulation in the tests, in which a tenth of the queries have large errors,
 coverage is 92 %.
 """
@@ -24,7 +24,7 @@ from rasf.files import Header
 LEVEL = 0.95
 AT_THE_LEVEL = 1.6448536270  # the 95 % quantile of a standard normal distribution
 AT_LEAST = ("mean", "cvar")  # quantities that are bounded from below
-_ALIKE = 0.25  # least estimate of the variance between queries, as a share of the variance of errors
+_ALIKE = 0.25  # the variance between queries is estimated as at least this share of the variance of the errors
 
 
 class Bound(NamedTuple):
@@ -46,9 +46,9 @@ class Bounds:
     remarks: tuple[str, ...] = ()
 
     def sides(self) -> dict[str, str]:
-        """Return the relevant side of each bound in words: a lower bound of mean and CVaR, else an upper bound.
+        """Return one bound of each quantity in words: the lower bound of mean and CVaR, else the upper bound.
 
-        A cost whose feature is 0 or negative, such as -1 for each step, has a lower bound instead.
+        A cost whose feature is 0 or negative, such as -1 for each step, is given with its lower bound.
         """
         below = {name for name, bound in self.by_quantity.items() if bound.low < 0 >= bound.high}
         return {
@@ -80,7 +80,7 @@ def bounds_of_errors(errors: Floats, by_chance: Floats, level: float) -> tuple[F
 
     Args:
         errors: errors of n queries in q quantities, (n, q).
-        by_chance: the standard error of each error, due to few episodes, (n, q).
+        by_chance: the standard errors (n, q) of these errors, which are due to the small number of episodes.
         level: the share of new queries that keep each bound.
 
     Returns:
@@ -93,7 +93,7 @@ def bounds_of_errors(errors: Floats, by_chance: Floats, level: float) -> tuple[F
 
 
 def shrunk(errors: Floats, by_chance: Floats) -> Floats:
-    """Return errors (n, q), shrunk towards their mean.
+    """Return the errors (n, q) of n queries, shrunk towards the mean over queries.
 
     The larger the share of the variance due to chance, the more errors are shrunk. `by_chance` (n, q) are the standard
     errors due to chance. The variance between queries is the variance of the errors minus the variance due to chance,

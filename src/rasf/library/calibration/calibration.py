@@ -1,8 +1,8 @@
 """`Calibration`: the errors of a library's predictions, and bounds that allow for these errors.
 
-A *query* is a task and a risk, with or without a limit. At the first observations of its episodes, the distribution of
-the selected policy predicts mean, standard deviation (spread) and CVaR of the discounted return, and sums of the
-features that are costs. The episodes give the realised values. Predictions have errors because they ignore that GPI
+A *query* is a task and a risk, with or without a limit. At the first observations of its episodes, the selected source
+policy predicts mean, standard deviation (spread) and CVaR of the discounted return, and sums of the features that are
+costs. The episodes give the realised values. Predictions have errors because they ignore that GPI
 switches between policies, because the best of several predictions is biased upwards, and because return distributions
 are learned. Errors are converted to one scale (`quantities.py`), and bounds are order statistics of the errors
 (`bounds.py`). With fewer than 19 queries, the bound is the largest error, and a remark says so.
@@ -181,7 +181,7 @@ class Calibration:
         return np.where(np.isin(self.quantities, AT_LEAST), low, high)
 
     def _errors_of(self, risk: Risk, limited: bool, sure: float = LEVEL) -> _Errors:
-        """Return bounds of the errors at a risk. Without own bounds, return the widest bounds of the nearest risks."""
+        """Return the bounds of errors at a risk, or the widest of the nearest risks if this risk was not calibrated."""
         name, groups = risk_to_text(risk), self.groups()
         known = [text for text in self.covered if text in groups] or list(groups)
         kind, level = _kind(risk)
@@ -193,12 +193,12 @@ class Calibration:
         }
         remarks: tuple[str, ...] = ()
         if limited and _LIMITED in groups:
-            chosen = [_LIMITED]  # one group for all risks
+            chosen = [_LIMITED]  # queries with limits form one group for all risks
             if not _between(level, levels.values()):
                 remarks = (f"{name} within limits was not calibrated: bounds of other risks within limits are shown",)
         elif name in known:
             chosen = [name]
-        elif not any(own != 0.0 for own in levels.values()):  # no risk of this class was calibrated, except neutral
+        elif not any(own != 0.0 for own in levels.values()):  # of this class of risks, at most neutral was calibrated
             chosen = known
             remarks = (f"{name} was not calibrated: the widest bounds of {', '.join(known)} are shown",)
         else:
@@ -219,7 +219,7 @@ class Calibration:
         return _Errors(np.min(low, axis=0), np.max(high, axis=0), np.mean(middles, axis=0), remarks)
 
     def tightened(self, limits: Limits, risk: Risk, gamma: float) -> Limits:
-        """Return tightened limits on predictions, with which realised values keep the given limits.
+        """Return limits on predictions, tightened so that realised values keep the given limits.
 
         Args:
             limits: The given limits. Limits on features that were not calibrated are not tightened.
@@ -306,7 +306,7 @@ class Calibration:
         return "\n".join([*aligned(self.rows()), *self.remarks()])
 
     def describe(self) -> Header:
-        """Return everything except the arrays, as JSON."""
+        """Return the calibration without its arrays, as JSON."""
         return {
             "risks": list(self.risks),
             "names": list(self.names),

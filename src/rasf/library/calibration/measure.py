@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
 _RESAMPLES = 50
-_FEWEST, _ENOUGH = 5, 20  # episodes of a query: the least number, and the target of the default number of tasks
+_FEWEST, _ENOUGH = 5, 20  # episodes of a query: least number; number for which the default number of tasks is chosen
 _FEWEST_TASKS, _MOST_TASKS = 10, 60  # range of the default number of tasks
-Draw = Callable[[int, np.random.Generator], Floats | None]  # draws n tasks (n, d); None without a distribution of tasks
+Draw = Callable[[int, np.random.Generator], Floats | None]  # draws weights (n, d); None if there is no distribution
 Roll = Callable[[ActingRule, int], Report]  # runs the episodes of a query with a rule and a seed
 
 
@@ -43,7 +43,7 @@ class _Tried:
 
 
 class _Compared(NamedTuple):
-    """The comparison of one query.
+    """Predicted and realised values of one query.
 
     predicted: Predictions (q,).
     realised: Realised values (q,).
@@ -91,7 +91,7 @@ def calibrate(
 
 
 def _try(library: PolicyLibrary, roll: Roll, tried: list[_Tried], seed: int, per_query: int) -> Calibration:
-    """Return the calibration from all queries without limits, and half as many drawn queries with random limits."""
+    """Calibrate on the given queries without limits, and on half as many drawn from them, with random limits."""
     rng, free = np.random.default_rng([seed, 7]), len(tried)
     names = library.environment.feature_names or tuple(map(str, range(library.n_features)))
     rules = [library.rule(one.w, one.risk) for one in tried]

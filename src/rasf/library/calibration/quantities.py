@@ -43,19 +43,19 @@ class Quantities(NamedTuple):
         return cls(mean, spread, cvar, array[..., 3 : 3 + c], array[..., 3 + c :])
 
     def array(self) -> Floats:
-        """Return an array (.., q)."""
+        """Return the quantities as an array (.., q)."""
         returns = np.stack(np.broadcast_arrays(self.mean, self.spread, self.cvar), axis=-1)
         return np.concatenate([returns, self.costs, self.episode_costs], axis=-1)
 
 
 class Scale(NamedTuple):
-    """The scale of errors: the typical spread of the discounted return, and the signs (c,) that make sums costs."""
+    """The scale of errors: the typical spread of the discounted return, and the signs (c,) that make sums positive."""
 
     spread: float
     signs: Floats
 
     def width(self, predicted: Quantities) -> Array:
-        """Return the unit (..) of errors of mean and CVaR."""
+        """Return the divisors (..) of the errors of mean and CVaR."""
         return np.maximum(predicted.spread + self.spread, NO_SPREAD)
 
     def errors(self, realised: Quantities, predicted: Quantities) -> Floats:

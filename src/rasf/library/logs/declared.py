@@ -1,4 +1,4 @@
-"""Checks of the sizes that log files declare against a limit, before data are read.
+"""Checks, before data are read, that the sizes that log files declare are within a limit.
 
 A file of a few megabytes may declare arrays of terabytes: compressed zeros, a column of equal numbers, or a shape
 without data. Each number counts as 8 bytes, whatever its type in the file, because a `Log` holds 64-bit numbers.
@@ -15,15 +15,15 @@ from typing import Any
 
 from rasf.files import HEAD_LIMIT, npy_memory
 
-_BYTES = 8  # bytes of a number
-# the compression methods that numpy writes; zipfile unpacks others in steps of unlimited size
+_BYTES = 8  # memory of each number, in bytes
+# the compression methods that numpy writes; zipfile unpacks other methods in steps of unlimited size
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _MOST_DEPTH = 16  # largest depth of nested groups in an episode of a Minari dataset
 _MARK = b"PAR1"  # the last bytes of a .parquet file
 
 
 class Refusal(ValueError):
-    """A reason to refuse a log, as a complete message."""
+    """An error with a complete message: the reason why a log is refused."""
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def parquet_memory(metadata: Any) -> int:
 
 
 def check_minari(dataset: Any, max_bytes: int) -> None:
-    """Raise ValueError if a Minari dataset in HDF5 declares too many bytes. Other formats are checked when read."""
+    """Raise ValueError if a Minari dataset in HDF5 declares too many bytes. Others are checked during reading."""
     storage: Any = getattr(dataset, "storage", None)
     if getattr(storage, "FORMAT", None) != "hdf5":
         return

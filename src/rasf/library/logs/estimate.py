@@ -39,8 +39,8 @@ class Estimate:
         value: Value of the risk, computed from mean and variance, with a 95 % interval.
         mean: Mean return, with a 95 % interval.
         std: Standard deviation of the return, with a 95 % interval.
-        thin: Share of the discounted time in states where the chosen action was tried fewer than ten times.
-        best_source: For GPI, the library's prediction of the value of the best source policy. Default: None.
+        thin: Share of the discounted time spent in states where the chosen action was tried fewer than ten times.
+        best_source: For a GPI policy, the library's prediction of the best source policy's value. Default: None.
     """
 
     risk: Risk
@@ -105,7 +105,7 @@ class LoggedModel:
             actions: Actions (S + 1,) of the policy in the S states; the last entry is for the end of an episode.
             w: Weights (d,), which must be the weights of the learner's current task.
             risk: The risk of the estimate's `value`.
-            best_source: The estimate's `best_source`. Default: none.
+            best_source: The `best_source` of the estimate. Default: none.
 
         Returns:
             The estimate, with intervals from the bootstrap.

@@ -5,11 +5,12 @@ Arrays have these names, and a row for each of N transitions, in the order of ti
     obs           (N, n) or (N,) observations as numbers, or in the structure of the observation space of `env`
     actions       (N,) actions, in the environment's numbering
     phi           (N, d) features; if missing, the function `phi` computes the features
-    next_obs      next observations, in the form of obs; if missing, the obs of the next row are used, and the last step
+    next_obs      next observations, written like obs; if missing, the obs of the next row are used, and the last step
                   of an episode is left out unless the episode terminated
     terminated    (N,) whether the step terminated the episode
     truncated     (N,) whether the step truncated the episode; may be missing
-    episode       (N,) whole numbers; if missing, an episode lasts until it is terminated or truncated
+    episode       (N,) a whole number that identifies the episode; if missing, an episode lasts until it is terminated
+                  or truncated
     failure       (N,) whether the step was a failure; may be missing
 
 A .parquet file has a column for each number: obs_0, obs_1, .., next_obs_0, .., phi_0, .. Files written by `save` and
@@ -88,7 +89,7 @@ def read(data: object, *, env: Environment | None = None, phi: Phi | None = None
 
 @contextmanager
 def opened(env: Environment, phi: Phi | None) -> Iterator[FeatureEnvironment]:
-    """Open the environment that a log comes from. On exit close the environment, unless `env` is this object.
+    """Open the environment that a log comes from. On exit, close it, unless the caller passed an open environment.
 
     Args:
         env: An id, a function that makes an environment, or an environment.
@@ -208,7 +209,7 @@ def _episodes(given: npt.ArrayLike | None, ends: Bools) -> Ints:
 def _successors(
     arrays: Mapping[str, npt.ArrayLike], terminated: Bools, episode: Ints
 ) -> tuple[npt.ArrayLike, npt.ArrayLike, Bools]:
-    """Return observations, next observations, and whether each transition has a next observation (N,)."""
+    """Return the observations and next observations of transitions with a next observation, and which have one (N,)."""
     kept = np.ones(len(terminated), np.bool_)
     for name in ("obs", "next_obs"):
         _check_rows(name, arrays.get(name, arrays["obs"]), len(kept))
@@ -255,7 +256,7 @@ def _made_features(phi: Phi, steps: Iterable[_Step]) -> Floats:
 
 
 def _at(part: Any, index: int) -> Any:
-    """Return one step of arrays that may be nested."""
+    """Return one row of arrays that may be nested in dicts and tuples."""
     if isinstance(part, Mapping):
         return {name: _at(inner, index) for name, inner in part.items()}
     if isinstance(part, tuple):
@@ -284,7 +285,8 @@ def _from_path(path: Path, known: EnvironmentDescription | None, phi: Phi | None
         raise ValueError(f"{path} is not a log: {error}") from None
 
 
-_WRONG = (ValueError, KeyError, TypeError, AttributeError, OverflowError)  # possible errors of a forged description
+# the errors that a forged description may cause
+_WRONG = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
 
 
 def _environment(held: np.ndarray) -> EnvironmentDescription:
@@ -355,7 +357,7 @@ def _parquet(path: Path, max_bytes: int) -> Arrays:
                         f"{path} is not a log: its column {field.name!r:.60} is {field.type!s:.60}, not numbers"
                     )
             check_size(path, declared.parquet_memory(file.metadata), max_bytes)
-            # without threads, one column at a time is unpacked: pages may be larger than declared
+            # pages may be larger than declared; without threads, only one column at a time takes this memory
             table = file.read(use_threads=False)
         columns = {name: table.column(name).to_numpy() for name in names}
         arrays: Arrays = {}

@@ -75,8 +75,8 @@ def learn_from(
     Returns:
         The library. In `history`, `value`, `mean` and `std` are predictions for the discounted return of every policy
         from the start states of the log's episodes, made on the model of the log. The ends of 95 % intervals have names
-        such as `value_low` and `value_high`. `thin` is the share of the time in states where the chosen action was
-        tried fewer than ten times. `notes` has the coverage of the log.
+        such as `value_low` and `value_high`. `thin` is the share of the time spent in states where the chosen action
+        was tried fewer than ten times. `notes` has the coverage of the log.
 
     Raises:
         ValueError: An argument or the log is invalid, or needs more than `max_bytes`.
@@ -114,7 +114,7 @@ def learn_from(
 
 
 def _history(log: Log, weights: Floats, estimates: Sequence[Estimate]) -> Arrays:
-    """Return the total reward and failures of the log for each task, and the estimates of the policies."""
+    """Return the log's total reward and failures for each task, and the estimates for each policy."""
     failures = np.nan if log.failure is None else float(log.failure.sum())
     found: Arrays = {"return": log.phi.sum(axis=0) @ weights.T, "failures": np.full(len(weights), failures)}
     for name in _PARTS:

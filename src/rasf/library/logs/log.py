@@ -16,8 +16,8 @@ from rasf.envs.gymnasium.encoder import Encoder
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import Environment, Phi
 
-MAX_BYTES = 2**30  # default of the largest size that a log file may declare
-_RECUR = 1.1  # least mean number of visits of a state from which a table can learn
+MAX_BYTES = 2**30  # default of the largest number of bytes that a log file may declare
+_RECUR = 1.1  # a table can learn only if a state is visited at least this often on average
 _LARGEST_PHI = 1e100  # larger features would overflow in variances
 _FEW = 100  # logs with fewer steps are not checked for recurring states
 
@@ -33,7 +33,7 @@ class Log:
         phi: Features (N, d).
         next_obs: Next observations (N, n).
         terminated: Whether each step terminated its episode (N,).
-        episode: Number of each step's episode (N,).
+        episode: Number of the episode to which each step belongs (N,).
         failure: Whether each step was a failure (N,); None if the log does not record failures.
     """
 
@@ -122,8 +122,8 @@ class Log:
             env: The id of the environment that the log must come from, or an environment. Default: none, which accepts
                 any environment.
             phi: `phi(obs, action, next_obs, info)` gives the features (d,), for a log without features. Default: none.
-            max_bytes: Largest memory in bytes for the numbers of a file, which is checked before reading. Reading
-                briefly takes a few times this memory. Default: 1 GiB.
+            max_bytes: Largest memory in bytes for the numbers of a file, which is checked before reading. While a
+                file is read, a few times this memory is needed for a short time. Default: 1 GiB.
 
         Returns:
             The log.
@@ -187,7 +187,8 @@ class States:
     def coverage(self, log: Log) -> Coverage:
         """Return how many states and actions the log covers."""
         A = log.environment.n_actions
-        tries = np.unique(self.row * A + log.actions, return_counts=True)[1]  # of pairs with at least one try
+        # the number of tries of each pair of state and action with at least one try
+        tries = np.unique(self.row * A + log.actions, return_counts=True)[1]
         visits = np.bincount(self.row, minlength=len(self.keys))
         pairs = A * int((visits > 0).sum())
         return Coverage(
@@ -248,7 +249,7 @@ def plain_description(n: int, actions: int, features: int, first_action: int = 0
         n: Size of an observation. Its numbers have no bounds.
         actions: Number of actions.
         features: Number of features.
-        first_action: The environment's own number of action 0. Default: 0.
+        first_action: The number that the environment gives to the action that logs count as 0. Default: 0.
 
     Returns:
         The description, without an id.

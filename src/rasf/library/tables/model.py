@@ -124,8 +124,8 @@ def evaluated(
         risk: The risk that all policies are planned for.
         least_tries: Actions with fewer tries in a state are excluded in this state. If this excludes all actions of
             the state, its most tried actions are kept. Default: 1.
-        look: Function that is called for each policy with its weights (d,) and actions (S + 1,); the last entry is for
-            the terminal state. During the call, the learner's current task has these weights. Default: None.
+        look: Function that is called for each policy with its weights (d,) and actions (S + 1,); the last action is
+            for the terminal state. During the call, the learner's current task has these weights. Default: None.
 
     Returns:
         The policies with their psi and Sigma on the model.

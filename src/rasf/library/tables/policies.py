@@ -4,12 +4,12 @@
     act = argmax_a max_k value over policies k; ties go to the lowest action
 
 In shapes, K is the number of policies, S of states, A of actions, d of features, B of observations in a batch, and n of
-entries of an observation, which an `Encoder` made. States and actions without data are scored as follows:
+numbers in an encoded observation (`Encoder`). States and actions without data are scored as follows:
 
 - A state that no learner visited: mean 0, std 0 and value risk.moments(0, 0) for every policy and action, so that `act`
   returns action 0. `seen` is False.
 - A visited state where nothing was learned, because an episode was truncated there: scored with the initial noise of
-  the tables, as in the learner's own GPI. `seen` is False, but True if the tables were initialised without noise.
+  the tables, as in the learner's own GPI. `seen` is False, except if the tables were initialised without noise.
 - A policy that has learned nothing for an action in a state that its learner visited: scored with the initial
   noise, as in the learner's own GPI. A policy that was planned on a model is excluded instead, as in the next case.
 - A policy whose learner never visited a state that is known to another learner of a merged library: excluded from GPI,
@@ -42,7 +42,7 @@ from rasf.transfer import packed_weights
 
 _REMEMBERED = 16  # number of pairs (w, risk) whose greedy actions are cached
 _STATES_AT_ONCE = 4096  # states that are scored in one batch, for risks that compiled code cannot score
-_MOST_POLICIES = 2**15 - 1  # largest number of policies of one learner (a group), because numbers have 16 bits
+_MOST_POLICIES = 2**15 - 1  # largest number of policies of one learner (a group), which are numbered in 16 bits
 _LARGEST = 2**15  # largest number of actions and of features; the cache stores 1 + action in 16 bits
 
 
@@ -137,7 +137,7 @@ class TablePolicies:
         """Merge libraries into one, with the union of their states and the policies of all parts in order.
 
         Args:
-            parts: Policies with the same features, actions, observation size, gamma and form of Sigma.
+            parts: Policies with equal numbers of features and actions, observation size, gamma and form of Sigma.
 
         Returns:
             The merged policies.

@@ -35,7 +35,7 @@ def run_tasks(
     Args:
         training: World, tasks, risks, checkpoint and reports.
         learner: The learner, which learns from every step.
-        parts: Parts of the learner to store in checkpoints, by name.
+        parts: The learner's objects to store in checkpoints, by name.
         stream: Part of the seed of the random numbers for exploration.
 
     Returns:
