@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _EPISODES = 100
 _LIMITS = {"limit": "at_most", "floor": "at_least"}
-_OPTIONS = ("episodes", "seed", "max_steps", "discount_aware", "static", "phi", "failure")  # all need --w
+_OPTIONS = ("episodes", "seed", "max_steps", "discount_aware", "static", "phi", "failure")  # accepted only with --w
 _STANDARD_OUTPUT = Path("-")
 
 
@@ -66,12 +66,12 @@ def evaluate(values: Header) -> None:
 
 
 class _Job(NamedTuple):
-    """A library, the options of acting, and the files for the results."""
+    """A library, the options for acting with it, and the files for the results."""
 
     file: Path
     library: PolicyLibrary
     env: str
-    env_kwargs: dict[str, object]  # if empty, the arguments of training are used
+    env_kwargs: dict[str, object]  # if empty, the keyword arguments of training are used
     w: Floats | list[Floats]  # (n, d); if empty, the library is only described
     risks: list[Risk]
     options: Header

@@ -28,8 +28,8 @@ def command(arguments: tuple[Argument, ...]) -> Callable[[Callable[[Header], Non
     """Make a command from a function that takes a dict of values by argument name.
 
     Args:
-        arguments: Declared arguments. Arguments with a flag become options. Flags of the same argument exclude each
-            other.
+        arguments: Declared arguments. Arguments that a flag can give become options. If several flags give one
+            argument, only one of these flags is accepted.
 
     Returns:
         A decorator. The docstring of the function is the command's help.
@@ -72,7 +72,7 @@ def _parameter(row: Argument) -> Parameter:
 
 
 def _gathered(rows: Mapping[str, Argument], given: Header, config: Path | None) -> Header:
-    """Return the values by argument name; flags replace values of the file for the same argument."""
+    """Return the values by argument name; a value from a flag replaces the value from the configuration file."""
     flags = read_values(rows, {flag: list(one) if isinstance(one, tuple) else one for flag, one in given.items()})
     values = {} if config is None else _read_config(config, rows)
     named = {rows[flag].name for flag in flags}
@@ -116,7 +116,7 @@ def own_environment(library: PolicyLibrary) -> str:
 
 
 def arguments_like(library: PolicyLibrary, env_id: str, given: Header) -> Header:
-    """Return keyword arguments of an environment: `given`, after those of training if it is the library's own."""
+    """Return an environment's keyword arguments: `given`, and for the library's own environment those of training."""
     return library.environment.make_kwargs(**given) if env_id == library.environment.id else given
 
 

@@ -1,4 +1,4 @@
-"""The output of `rasf evaluate` and `rasf calibrate`, for 100 columns: comparisons, descriptions, calibrations."""
+"""What `rasf evaluate` and `rasf calibrate` print, within 100 columns: comparisons, descriptions, calibrations."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _ENDS = ("", "_low", "_high")
 _SHOWN = 12  # largest number of rows in the table of policies
-_BESIDE = 6  # number of sums of features that fit into 100 columns
+_BESIDE = 6  # largest number of features in a table of sums, so that the table fits into 100 columns
 
 
 def print_comparison(compared: Comparison, discounted: bool) -> None:
-    """Print the tables of measures and of sums of features for one task: a row for each risk, with 95 % intervals."""
+    """Print tables of measures and of feature sums for one task: a row for each risk, with 95 % intervals."""
     from rasf.library.evaluation import WORST
 
     first = next(iter(compared.reports.values()))
@@ -140,7 +140,7 @@ def _how_to_evaluate(file: Path, library: PolicyLibrary) -> str:
 
 
 def _made(provenance: object) -> Iterator[str]:
-    """Yield a line for each training. The provenance comes from a file and may be of any type."""
+    """Yield a line for each training that the library comes from. A file may contain a provenance of any type."""
     if not isinstance(provenance, dict):
         return
     parts = provenance.get("merged")
@@ -166,7 +166,7 @@ def _signed(interval: Interval) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a number as text: with three digits, rounded to a whole number from 100 to 99999, and a dash for nan."""
+    """Return a number as text: with three digits, but from 100 to 99999 as a whole number, and nan as a dash."""
     if math.isnan(value):
         return "-"
     value += 0.0  # turns -0.0 into 0.0

@@ -27,7 +27,7 @@ from rich.progress import (
 
 from rasf.files import is_stream
 
-INTERRUPTED = 130  # exit code
+INTERRUPTED = 130  # exit code after Ctrl-C
 console = Console(emoji=False)  # with emoji, the end of "mean-variance:-1:" would become an emoji
 
 
@@ -61,7 +61,7 @@ def check_writable(name: str, path: Path) -> Path:
     """Return `path`, or raise ValueError if the file cannot be written.
 
     Args:
-        name: the option, for the error message.
+        name: the name of the option, for the error message.
         path: the file. A symlink is followed; a device or a pipe (/dev/null, /dev/stdout) is accepted.
 
     Returns:
@@ -101,7 +101,7 @@ def check_plot(plot: Path) -> None:
 
 
 class Interrupt:
-    """Context in which a first Ctrl-C requests a stop, and a second Ctrl-C calls `undo` and ends the process.
+    """Context in which a first Ctrl-C requests a stop, and a second Ctrl-C calls `undo` and exits.
 
     The second Ctrl-C raises no exception, because an exception could crash JAX. But while a file is saved (`saving`),
     it raises KeyboardInterrupt, so that no incomplete file is left.

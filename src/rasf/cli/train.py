@@ -49,7 +49,7 @@ _SCALARS = (
 
 @command(TRAINING)
 def train(values: Header) -> None:
-    """Train a library of policies on an environment with discrete actions.
+    """Train a library of policies on an environment, or from a log with --from.
 
     Ctrl-C stops training and saves the policies learned so far. A second Ctrl-C exits at once. If a run was killed, the
     same command resumes from the last checkpoint.
@@ -78,7 +78,7 @@ def train(values: Header) -> None:
 class _Job(NamedTuple):
     """The arguments of a training, and its files.
 
-    The log has another name during training, so that an existing library keeps its log until it is replaced.
+    The log has another name during training, so that an existing library keeps its log until training ends.
     """
 
     env: str
@@ -220,7 +220,7 @@ def _train(job: _Job, policies: int, steps: int) -> None:
 
 
 def _learned(job: _Job, policies: int, steps: int, unlock: Callable[[], None]) -> tuple[PolicyLibrary, str]:
-    """Train and save the library; return it, and the step at which Ctrl-C stopped training ("" without Ctrl-C)."""
+    """Train and save the library; return it, and the step at which Ctrl-C stopped training, or "" without Ctrl-C."""
     from rasf.library.checkpoint import Checkpoint
     from rasf.library.progress import ScalarLog, TrainingLog
     from rasf.library.progress_bar import in_words, training_bar

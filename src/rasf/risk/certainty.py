@@ -7,7 +7,8 @@ whole return is maximising an expectation, E u(accrued return + remaining return
     risk                           u(x)                                      threshold
     CVaR(alpha)                    min(x, 0) / alpha                         the alpha-quantile
     PiecewiseLinear(gain, loss)    gain x above 0, loss x below              the (1 - gain) / (loss - gain) quantile
-    MonotoneMeanVariance(beta)     x + beta x^2 / 2, constant above its top  b with E u'(X - b) = 1
+    MonotoneMeanVariance(beta)     x + beta x^2 / 2 up to its maximum, then  b with E u'(X - b) = 1
+                                   constant
     Entropic(beta), beta <= 0      (exp(beta x) - 1) / beta                  rho[X] itself
 
 Mean-variance has no such form, because mean-variance can prefer a return that is surely smaller. The variant in
@@ -68,7 +69,7 @@ class CertaintyEquivalent(Risk):
         return np.where(np.asarray(variance) > 0, np.inf, 0.0 * x)
 
     def normal(self, mean: Array, std: Array) -> Array:
-        """Return numbers (...) that rank normal distributions of X in the same order as E u(X), in numpy.
+        """Return numbers (...) that put normal distributions of X in the same order as E u(X) does, in numpy.
 
         Args:
             mean: Means (...).
@@ -109,12 +110,12 @@ def static_risk(risk: Risk) -> CertaintyEquivalent:
 
 
 def quantile(probs: Array, atoms: Array, level: float) -> Array:
-    """Return the smallest atom (...) such that the atoms up to this atom have a mass of at least `level`."""
+    """Return the smallest atom (...) at which the cumulative mass is at least `level`."""
     xp = array_namespace(probs, atoms)
     probs, atoms = ascending(probs, atoms)
     reached = xp.cumsum(probs, axis=-1) >= level - 1e-12
     some = xp.where(reached & (probs > 0), atoms, xp.inf)
-    largest = xp.max(xp.where(probs > 0, atoms, -xp.inf), axis=-1)  # if rounding errors keep the mass below the level
+    largest = xp.max(xp.where(probs > 0, atoms, -xp.inf), axis=-1)  # for a total mass below the level by rounding
     return xp.minimum(xp.min(some, axis=-1), largest)
 
 

@@ -37,11 +37,11 @@ class CVaR(CertaintyEquivalent):
             raise ValueError(f"alpha must be in (0, 1], got {self.alpha}")
 
     def histogram(self, probs: Array, atoms: Array) -> Array:
-        """Return CVaR (...) of probabilities (..., N) over atoms, with a part of the mass of the alpha-quantile."""
+        """Return CVaR (...) of probabilities (..., N) over atoms. The atom at the alpha-quantile may count partly."""
         return self._ascending(*ascending(probs, atoms))
 
     def _ascending(self, probs: Array, atoms: Array) -> Array:
-        """Return `histogram` for atoms in increasing order."""
+        """Return the result of `histogram`, given atoms in increasing order."""
         xp = array_namespace(probs, atoms)
         tail = xp.clip(self.alpha - _below(probs), 0.0, probs)
         return xp.sum(tail * xp.where(tail > 0, atoms, 0.0), axis=-1) / xp.sum(tail, axis=-1)
@@ -50,7 +50,8 @@ class CVaR(CertaintyEquivalent):
         """Return CVaR (...) of the normal distribution with this mean and variance."""
         xp = array_namespace(mean, variance)
         positive = xp.asarray(variance) > 0
-        spread = xp.where(positive, xp.sqrt(xp.where(positive, variance, 1.0)), 0.0)  # gradient 0 at variance 0
+        # two `where`, so that the gradient is 0 at variance 0
+        spread = xp.where(positive, xp.sqrt(xp.where(positive, variance, 1.0)), 0.0)
         return mean - normal_tail_factor(self.alpha) * spread
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
@@ -138,7 +139,7 @@ class PiecewiseLinear(CertaintyEquivalent):
         return (self.loss - self.gain) * kink_cost(x, variance)
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
-        """Return the quantile at the level alpha of the CVaR."""
+        """Return the alpha-quantile, for the alpha of the CVaR."""
         return quantile(probs, atoms, self._tail.alpha)
 
     def normal(self, mean: Array, std: Array) -> Array:
@@ -147,7 +148,7 @@ class PiecewiseLinear(CertaintyEquivalent):
         return self.gain * (mean - below) + self.loss * below
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
-        """Return the quantile at the level alpha of the CVaR, for normal distributions."""
+        """Return the alpha-quantile of normal distributions, for the alpha of the CVaR."""
         return self._tail.normal_threshold(mean, std)
 
 

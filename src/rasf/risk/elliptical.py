@@ -29,7 +29,7 @@ from rasf.risk.entropic import entropic_utility
 from rasf.risk.mean_variance import variance_term
 
 Law = Literal["normal", "laplace", "logistic", "student"]
-_SERIES = 1e-4  # below this argument, four terms of the series are exact to rounding
+_SERIES = 1e-4  # below this argument, the Laplace series is used, of which four terms are exact up to rounding
 _NEAR = 0.05  # below this argument, the logistic series is used
 _ZETA = [math.pi**2 / 6, math.pi**4 / 90 / 2, math.pi**6 / 945 / 3]  # zeta(2 k) / k
 _ZETA += [sum(n ** (-2.0 * k) for n in range(1, 200)) / k for k in range(4, 14)]
@@ -102,7 +102,7 @@ class Elliptical(BetaRisk):
 
 @dataclass(frozen=True)
 class EllipticalMixture(BetaRisk):
-    """Entropic utility at `beta` of a mixture of elliptical distributions, of the kinds in `laws`."""
+    """Entropic utility at `beta` of a mixture of elliptical distributions; `laws` has the kind of each component."""
 
     laws: tuple[Law, ...]
     supports: ClassVar[frozenset[str]] = frozenset({"mixture"})

@@ -55,7 +55,7 @@ def entropic_utility_log(log_probs: Array, x: Array, beta: Array) -> Array:
     tilted = log_probs + beta * x
     top = xp.max(tilted, axis=-1)
     far = top + xp.log(xp.sum(xp.exp(tilted - top[..., None]), axis=-1))
-    # if the range of all atoms is below 1 / |beta|, exp loses no digits and `close` has less cancellation
+    # if the atoms span less than 1 / |beta|, exp loses no digits, and `close` is more precise than `far`
     near = xp.abs(beta) * (xp.max(x, axis=-1) - xp.min(x, axis=-1)) < 1.0
     return xp.where(near, close, far / xp.where(near, 1.0, beta))
 

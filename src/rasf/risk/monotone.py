@@ -34,8 +34,8 @@ from rasf.risk.certainty import CertaintyEquivalent, ascending, normal_density
 from rasf.risk.cvar import convolution
 
 _STEPS = 4  # number of steps of Newton's method, which give a relative error of at most 2e-10
-_LEAST_GOAL = 1e-20  # smallest value at which g is inverted; smaller values have z < -9.3, too far out for float32
-_LEAST_STEEP = 1e-3  # for smaller theta s, the factor g(-z) + theta s Phi(z) equals theta s up to rounding
+_LEAST_GOAL = 1e-20  # smaller goals are raised to this one, because their roots z < -9.3 are too far out for float32
+_LEAST_STEEP = 1e-3  # if theta s is smaller, g(-z) + theta s Phi(z) is replaced by theta s, its value up to rounding
 
 
 @dataclass(frozen=True)

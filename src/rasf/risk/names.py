@@ -28,7 +28,7 @@ EXAMPLES = "neutral, monotone:-4, mean-variance:-4, entropic:-1 or cvar:0.1"
 
 @dataclass(frozen=True)
 class UnknownRisk(Risk):
-    """A risk of which only the text in a file is known, such as a risk of a user's class. It cannot compute scores."""
+    """A risk that is known only by its text in a file, such as a risk of a user's class. It cannot compute scores."""
 
     text: str
 

@@ -3,7 +3,7 @@
 Scores are arrays (runs, tasks): x_it is the score of run i on task t, and higher is better, so failures are negated.
 There are n runs and T tasks. Every interval covers 95 %.
 
-- `resampling`: the quantiles of resamples that are the ends of intervals, and the sizes of blocks of resamples.
+- `resampling`: the quantiles of resamples at which intervals end, and the blocks in which resamples are drawn.
 - `intervals`: for one list of values: bootstrap intervals of means, ratios and other statistics, intervals in closed
   form, and exact intervals of rare events.
 - `comparisons`: for scores (runs, tasks): interquartile mean, stratified intervals, and comparisons of two algorithms.

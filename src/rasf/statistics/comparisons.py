@@ -132,7 +132,7 @@ def _interval(statistic: Callable[..., Floats], scores: tuple[Floats, ...], seed
 
 
 def _drawn_runs(generator: np.random.Generator, block: int, shape: tuple[int, int], whole_runs: bool) -> Ints:
-    """Return the indices of the drawn runs in `block` resamples, (block, runs, tasks), or (.., 1) for whole runs."""
+    """Return the indices of the runs drawn in `block` resamples: (block, runs, tasks), or (.., 1) for whole runs."""
     runs, tasks = shape
     return generator.integers(runs, size=(block, runs, 1 if whole_runs else tasks))
 

@@ -68,7 +68,7 @@ class Interval(NamedTuple):
         return Interval(self.estimate, min(self.low, other.low), max(self.high, other.high))
 
     def minus(self, other: Interval) -> Interval:
-        """Return this estimate minus an independent estimate, with the difference's interval by Newcombe's rule.
+        """Return this estimate minus an independent one, with the interval of the difference by Newcombe's rule.
 
         Args:
             other: The estimate to subtract, with its interval.
@@ -211,7 +211,7 @@ def event_interval(counts: Floats, size: float = 1.0) -> Interval:
     Args:
         counts: Numbers of events (n,), one for each episode, or sums of a feature that counts events.
         size: The amount that one event adds to a count, used only if no episode has an event. Give nan if this amount
-            is unknown; the ends of the interval are then nan. Default: 1.
+            is unknown; without events, the ends of the interval are then nan. Default: 1.
 
     Returns:
         The mean with its interval; see the module's header.
@@ -232,7 +232,7 @@ def event_interval(counts: Floats, size: float = 1.0) -> Interval:
 
 
 def event_difference(ours: Floats, theirs: Floats) -> Interval:
-    """Return the mean difference of numbers of events in the same episodes under two policies.
+    """Return the mean difference of the numbers of events that two policies have in the same episodes.
 
     Args:
         ours: Numbers of events (n,), one for each episode.

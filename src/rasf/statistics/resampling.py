@@ -1,4 +1,4 @@
-"""Resampling: 10,000 resamples in blocks, and the quantiles of the resamples that are the ends of intervals.
+"""Resampling: the blocks in which 10,000 resamples are drawn, and the quantiles at which intervals end.
 
 A resample of n runs is n draws with replacement. One generator, made from the seed, draws one resample after the other,
 so the results do not depend on the size of the blocks.
@@ -26,20 +26,20 @@ import numpy as np
 from scipy.special import ndtr, stdtrit
 
 RESAMPLES = 10_000
-AT_ONCE = 2**20  # largest number of numbers in a block: 8 MB per array
+AT_ONCE = 2**20  # a block has at most this many numbers, which are 8 MB per array
 COVERED = 0.95
 
 
 def tails(n: int) -> tuple[float, float]:
-    """Return the levels of the two quantiles of resamples that are the ends of an interval, for n values."""
+    """Return the levels of the quantiles (of the resamples of n values) that are the two ends of an interval."""
     if n < 2:
-        return (1 - COVERED) / 2, (1 + COVERED) / 2  # any levels, as all resamples of one value are equal
+        return (1 - COVERED) / 2, (1 + COVERED) / 2  # any levels would do: resamples of one value are equal
     low = float(ndtr(-stdtrit(n - 1, (1 + COVERED) / 2) * np.sqrt(n / (n - 1))))
     return low, 1 - low
 
 
 def blocks(numbers: int) -> Iterator[int]:
-    """Yield the number of resamples in each block, if one resample has `numbers` numbers."""
+    """Yield the number of resamples in each block, given that a resample has `numbers` numbers."""
     at_once = max(1, AT_ONCE // numbers)
     for start in range(0, RESAMPLES, at_once):
         yield min(at_once, RESAMPLES - start)
