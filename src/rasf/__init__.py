@@ -15,7 +15,7 @@ from pathlib import Path
 __version__ = "1.0.0rc2.dev0"
 
 _STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8"))
-_HOME = {  # the module that defines each public name; None if the name is a module
+_HOME = {  # the module that defines each public name; None for a name that is itself a module
     alias.name: node.module and f"rasf.{node.module}"
     for node in _STUB.body
     if isinstance(node, ast.ImportFrom)

@@ -58,9 +58,9 @@ class AgentSpec:
         risk_aware_form: For a `neutral` agent (trained for the mean only), the name of the corresponding risk-aware
             agent. None for other agents.
         constants: Settings that differ from the defaults of the family. Default: none.
-        plans: Whether the agent keeps a model of all experience and plans on the model, for all risks at once.
-        of_paper: Whether the defaults of the agent are those of the paper.
-        continuous: Whether actions are vectors (a Box) instead of numbers (Discrete).
+        plans: Whether the agent plans on a model of all experience, for all risks at once. Default: False.
+        of_paper: Whether the defaults of the agent are those of the paper. Default: True.
+        continuous: Whether the agent is for actions that are vectors (Box) instead of numbered (Discrete).
     """
 
     name: str
@@ -167,5 +167,5 @@ def check_acting(law: LawKind, risk: Risk, *, covariance: bool = True) -> None:
 
 
 def acting_risk(risk: Risk) -> Risk:
-    """Return the risk for acting, given the risk of planning. This is `MeanVariance` instead of `NestedEntropic`."""
+    """Return the risk for acting, given the risk of planning: `MeanVariance` for `NestedEntropic`, else the same."""
     return MeanVariance(risk.beta) if isinstance(risk, NestedEntropic) else risk

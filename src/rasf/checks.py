@@ -1,6 +1,7 @@
 """Checks of arguments. Every error is one sentence with the argument, the accepted values and the given value.
 
-In all functions, `name` is the name of the argument in the error. A check raises a ValueError for other values.
+In all functions, `name` is the name of the argument in the error. A check raises a ValueError for values that its
+docstring does not describe.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from rasf.arrays import Floats, Numbers
 
 HEAVIEST = 1e15  # largest size of a weight, so that its square, a factor of variances, is finite in single precision
-MOST_DECISIONS = 10**6  # a loop over this many decisions takes seconds
+MOST_DECISIONS = 10**6  # largest number of decisions in a loop, which then takes seconds
 MOST_NUMBERS = 2**30  # largest number of entries of a table: 8 GiB as float64
 LARGEST = 1e90  # largest size of features, weights, rewards and risk parameters, so that squared returns are finite
 
@@ -123,9 +124,9 @@ def reals(name: str, given: object) -> Numbers:
 
 
 def decisions(name: str, value: object, numbers_each: int = 0) -> int:
-    """Return a number of decisions, if a loop over all decisions and a table with `numbers_each` numbers for each fit.
+    """Return a number of decisions, if it is at most `MOST_DECISIONS` and a table of all decisions fits.
 
-    A loop may have `MOST_DECISIONS` decisions, and a table `MOST_NUMBERS` numbers.
+    The table has `numbers_each` numbers for each decision, and may have `MOST_NUMBERS` numbers.
     """
     found = whole(name, value)
     if found > MOST_DECISIONS:

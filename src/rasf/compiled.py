@@ -1,4 +1,4 @@
-"""The decorator `compiled`: numba.njit with faster compiling, and a disk cache that is correct if other files change.
+"""The decorator `compiled`: numba.njit with faster compiling, and a disk cache that notices changes of other files.
 
 Numba's own cache checks only the file of the compiled function. If this function calls a function of another file, and
 the other file changes, the cached machine code is stale. Here the name of the cache folder contains a hash of numba's
@@ -66,7 +66,7 @@ def compiled(**options: object) -> Callable[[Function], Function]:
 
 
 def compiled_twice(function: Function) -> tuple[Function, Function]:
-    """Compile a function with loops over `numba.prange` twice, and return the versions for one core and all cores."""
+    """Compile a function with loops over `numba.prange` twice: return a version for one core and one for all cores."""
     return compiled()(function), compiled(parallel=True)(_renamed(function, "parallel"))
 
 

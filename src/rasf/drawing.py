@@ -22,7 +22,7 @@ BLUE, RED, GREEN, ORANGE, GREY = "#2b6cb0", "#c0392b", "#2e8b57", "#d98200", "#8
 INK, PALE = "#22262b", "#eef0f3"
 MOST_PANELS = 12  # largest number of panels in the figure of a comparison
 _COLOURS = (BLUE, RED, GREEN, ORANGE, GREY)
-_BINS, _TALL = 40, 0.62  # number of bins of a histogram; height of a histogram as a share of the row's height
+_BINS, _TALL = 40, 0.62  # number of bins in a histogram; height of the highest bin as a share of the row's height
 
 
 def figure(width: float, height: float, dpi: int = 160) -> Figure:
@@ -31,7 +31,7 @@ def figure(width: float, height: float, dpi: int = 160) -> Figure:
 
 
 def plain(axes: Axes) -> None:
-    """Remove the box around axes and add a light grid."""
+    """Remove the top and right lines around axes, and add a light grid."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color=PALE)
     axes.set_axisbelow(True)

@@ -46,7 +46,9 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-HEAD_LIMIT = 8 << 20  # bytes; parsing takes thirty times this memory, which a hostile file must not exhaust
+HEAD_LIMIT = (
+    8 << 20
+)  # bytes; a larger head is refused, because parsing it could exhaust the memory (thirty times its size)
 _VERSION = 1
 _CODES = {
     np.dtype(name): code
@@ -55,7 +57,7 @@ _CODES = {
         "F32": "<f4", "I64": "<i8", "U64": "<u8", "F64": "<f8",
     }.items()
 }  # fmt: skip
-# files of all present and future formats begin with these fields, up to the version
+# files of this format and of all future formats begin with these fields
 _START = re.compile(rb'.{8}\{"__metadata__":\{"format":"rasf","version":"([1-9][0-9]{0,8})",', re.DOTALL)
 _DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 _ZEROS = b"0" * 64
@@ -98,7 +100,7 @@ def is_stream(path: Path, name: str = "path") -> bool:
 
 
 def _descriptor(path: Path) -> int | None:
-    """Return the open descriptor of this process to which a path leads, such as 1 for /dev/stdout, or None."""
+    """Return this process's open descriptor to which a path leads, such as 1 for /dev/stdout, or None."""
     own = {os.path.realpath(folder) for folder in ("/dev/fd", "/proc/self/fd")}
     for _ in range(40):  # the system follows at most 40 links
         if path.name.isdecimal() and os.path.realpath(path.parent) in own:
@@ -117,7 +119,7 @@ def write_atomically(path: Path, write: Callable[[str], object]) -> None:
 
     Args:
         path: The file.
-        write: A function from the name of the temporary file, which writes the contents to this file.
+        write: A function that writes the contents to the temporary file, whose name it is given.
     """
     try:
         if is_stream(path):
@@ -131,7 +133,7 @@ def write_atomically(path: Path, write: Callable[[str], object]) -> None:
 
 def _write_stream(path: Path, write: Callable[[str], object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        whole, number = os.path.join(folder, "whole"), _descriptor(path)  # not a stream, because `write` may seek
+        whole, number = os.path.join(folder, "whole"), _descriptor(path)  # first a file, because `write` may seek
         write(whole)
         if number is not None:  # flush, so that earlier printed text is written first
             with suppress(AttributeError, ValueError):  # standard output is missing or closed
@@ -202,7 +204,7 @@ def is_locked(path: Path) -> bool | None:
 
 @contextmanager
 def _lock_of(path: str | Path) -> Iterator[bool | None]:
-    """Yield whether a file is locked, or None if unknown. A file without lock stays unlocked in the `with` block."""
+    """Yield whether a file is locked, or None if unknown. If not, no writer can lock it during the `with` block."""
     if fcntl is None:
         yield None
         return
@@ -317,7 +319,7 @@ def npy_memory(file: IO[bytes], size: int) -> int:
         size: The number of bytes of the stream.
 
     Raises:
-        ValueError: The array contains objects, or the head of the stream does not fit its size.
+        ValueError: The array contains objects, or its declared size contradicts `size`.
     """
     version = np.lib.format.read_magic(file)
     if version not in _NPY_HEADS:
@@ -367,7 +369,7 @@ def _is_text(text: str) -> bool:
 
 
 def _head(header: Header, arrays: Arrays) -> bytes:
-    """Return the bytes before the arrays."""
+    """Return the bytes of a container before its arrays: the length of the head, and the head."""
     contents = {"checksums": {name: _digest(_bytes_of(array)) for name, array in arrays.items()}, "header": header}
     label = {"format": "rasf", "version": str(_VERSION), "sha256": _ZEROS.decode(), "contents": _dump(contents)}
     entries: Header = {"__metadata__": label}

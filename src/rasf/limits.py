@@ -64,7 +64,7 @@ class Limit:
         return float(self.at_least if self.at_most is None else self.at_most)  # type: ignore[arg-type]
 
     def short(self) -> str:
-        """Return the limit as text for the heading of a table, such as "<= 0.05"."""
+        """Return the limit as text for a table's heading, such as "<= 0.05"."""
         side = ">=" if self.at_most is None else "<="
         return f"{side} {self.bound:g}" + ("/episode" if self.per_episode else "")
 
@@ -87,14 +87,14 @@ class Limits(NamedTuple):
         return psi[..., self.features] * self.signs
 
     def prices_of(self, prices: Floats, d: int) -> Floats:
-        """Return the amounts (.., d) by which prices (.., m) reduce the weights of features."""
+        """Return the amounts (.., d) by which the prices (.., m) of the m limited features reduce the weights."""
         taken = np.zeros((*prices.shape[:-1], d))
         for i, feature in enumerate(self.features):
             taken[..., feature] += prices[..., i] * self.signs[i]
         return taken
 
     def not_kept(self, costs: Floats) -> str:
-        """Return a sentence about the limits that costs (m,) exceed, or keep without a guarantee."""
+        """Return a sentence on the limits that costs (m,) exceed or keep without a guarantee, "" if there are none."""
         broken = []
         for name, limit, sign, cost, most in zip(self.names, self.given, self.signs, costs, self.at_most, strict=True):
             if cost > most + _ROUNDING * (1.0 + abs(most)):
@@ -146,7 +146,7 @@ def feature_index(name: str, key: object, n_features: int, names: Sequence[str] 
 
 
 def repriced(w: Floats, prices: Mapping[str | int, float], names: Sequence[str] | None = None) -> Floats:
-    """Return the weights (d,) of a task in which some features cost more. The result may be infinite.
+    """Return the weights (d,) of a task after prices on some features are subtracted. They may be infinite.
 
     Args:
         w: The weights (d,).
@@ -173,7 +173,7 @@ class Choices(NamedTuple):
 
 
 def best_within(values: Floats, costs: Floats, at_most: Floats) -> Choices:
-    """Choose the best of N candidates that keep the limits. If no candidate does, choose the smallest total excess.
+    """Choose the best of the N candidates that keep the limits, or else the one with the smallest total excess.
 
     Ties in value go to the lower cost, then to the lower index. This is plain numpy, because most calls are for one
     observation, and a compiled loop would take seconds to compile at the first call.

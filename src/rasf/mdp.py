@@ -151,13 +151,13 @@ class FiniteMDP:
         """Return the reward of every stored transition on a task.
 
         Args:
-            w: The task (d,).
+            w: The weights (d,) of the task.
 
         Returns:
             The rewards (n,).
 
         Raises:
-            ValueError: `w` does not fit, or a reward is beyond 1e90 in size.
+            ValueError: `w` is not d finite numbers, or a reward is beyond 1e90 in size.
         """
         weights = self.task(w)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -170,7 +170,7 @@ class FiniteMDP:
         """Return the weights of a task as a checked array.
 
         Args:
-            w: The task (d,).
+            w: The weights (d,) of the task.
 
         Returns:
             The weights (d,).
@@ -187,7 +187,8 @@ class FiniteMDP:
 
         Args:
             policy: Actions (S,). If `steps` is given, also (steps, S).
-            steps: The number of decisions. A policy (S,) is repeated for all decisions. Default: none.
+            steps: The number of decisions, for which a policy (S,) is repeated. Default: none, for a policy that does
+                not depend on the decision.
 
         Returns:
             Actions (S,), or (steps, S) if `steps` is given.

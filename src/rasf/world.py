@@ -30,7 +30,7 @@ class World(Protocol[State, Noise]):
         signs               1 (more is better), -1 (a cost) or 0 (either) for each feature, used when tasks are drawn
         events              indices of rare features that are never negative, such as failures
         failure_feature     index of the feature that counts failures
-        observation_bounds  lowest and highest value (n, 2) of each of the n numbers of an observation
+        observation_bounds  lowest and highest value (n, 2) of every number in an observation
         preferred_agent     the agent that `agent="auto"` chooses
         registered          the id and keyword arguments of the same environment in Gymnasium's registry
     """
@@ -88,7 +88,7 @@ class World(Protocol[State, Noise]):
 
 
 def action_size(world: World) -> int:
-    """Return the number of entries of an action that is a vector; 0 if actions are numbered."""
+    """Return the number of entries of an action; 0 if actions are numbered instead of vectors."""
     return int(getattr(world, "action_size", 0))
 
 

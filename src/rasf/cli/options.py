@@ -116,7 +116,7 @@ def own_environment(library: PolicyLibrary) -> str:
 
 
 def arguments_like(library: PolicyLibrary, env_id: str, given: Header) -> Header:
-    """Return an environment's keyword arguments: `given`, and for the library's own environment those of training."""
+    """Return an environment's keyword arguments: those of training if it is the library's own, updated by `given`."""
     return library.environment.make_kwargs(**given) if env_id == library.environment.id else given
 
 

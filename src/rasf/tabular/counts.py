@@ -32,7 +32,7 @@ class Model(NamedTuple):
     score: Floats  # (R, A) the value of each action
     best: Ints  # (R,) int32, the action with the largest score
     queued: Ints  # (R,) bool, whether the row is on the worklist
-    worklist: Ints  # (R,) int32, a ring buffer
+    worklist: Ints  # (R,) int32, the rows to back up, in a ring buffer
     source: Ints  # (O,) int32, the row in which the action was taken
     successor: Ints  # (O,) int32, the next row, or -1 at termination
     kind: Ints  # (O,) int32, the kind of the step
@@ -40,7 +40,7 @@ class Model(NamedTuple):
     next_outcome: Ints  # (O,) int32, the next outcome of the same row and action, or -1
     next_before: Ints  # (O,) int32, the next outcome that leads to the same row, or -1
     reward: Floats  # (K,) reward of each kind in the current task
-    ending: Ints  # (K,) int32, the index of a kind among the endings, or -1
+    ending: Ints  # (K,) int32, the index of a kind among the endings, or -1 if it is not an ending
     group_tries: Floats  # (G, A) tries of each action in all states of the group
     group_endings: Floats  # (G, A, MOST_ENDINGS) how many of these tries had each ending
     used: Ints  # (6,) counters; the constants below name the entries
@@ -56,9 +56,9 @@ class Rule(NamedTuple):
     gamma: float
     untried: float  # value of an untried action
     least: int  # actions with fewer tries count as untried, except the most tried actions of a row
-    doubt: float  # virtual tries with the untried value, added to every tried action
-    prior: float  # virtual tries with the failure rates of the group
-    threshold: float  # changes of a value up to this size are not propagated
+    doubt: float  # number of virtual tries, with the untried value, that are added to every tried action
+    prior: float  # number of virtual tries with the failure rates of the group
+    threshold: float  # a change of a value of at most this size is not propagated
 
 
 @compiled(_nrt=False, forceinline=True)
@@ -216,7 +216,7 @@ def count_all(model: Model, rows: Ints, actions: Ints, kinds: Ints, afters: Ints
 
 @compiled(_nrt=False)
 def explore(model: Model, row: int, action: int, epsilon: float, margin: float, whether: float, which: float) -> int:
-    """Return `action`, or with probability epsilon a random action with a score within `margin` of the best.
+    """Return `action`, or with probability epsilon a random action whose score is within `margin` of the best score.
 
     Args:
         model: the model.

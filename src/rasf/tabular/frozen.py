@@ -44,10 +44,10 @@ NO_NOISE = -1.0  # noise scale of a group whose policies are skipped where they 
 class Frozen(NamedTuple):
     """Packed policies with S states, C cells, E entries, G groups and A actions, as the module docstring explains."""
 
-    states: Ints  # (S + 1,) int64, the first cell of each state, and C
+    states: Ints  # (S + 1,) int64, the first cell of each state, then C
     group: Ints  # (C,) int32, the group of each cell
     row: Ints  # (C,) int32, the learner's row for the state
-    entries: Ints  # (C A + 1,) int64, the first entry of each cell and action, and E
+    entries: Ints  # (C A + 1,) int64, the first entry of each cell and action, then E
     first: Ints  # (E,) int16, the first policy of the range, numbered within the group
     last: Ints  # (E,) int16, the last policy of the range, numbered within the group
     value: Floats32  # (E, m) psi and the learned entries of Sigma
@@ -78,14 +78,14 @@ class PreparedTask(NamedTuple):
 
 
 def as_bits(numbers: Floats) -> Ints:
-    """Return the bits of float64 numbers as a contiguous read-only uint64 array, the one type that is compiled for."""
+    """Return the bits of float64 numbers as a contiguous read-only uint64 array, the type that code is compiled for."""
     bits = np.ascontiguousarray(numbers, np.float64).view(np.uint64)
     bits.setflags(write=False)
     return bits
 
 
 def make_index(keys: Floats) -> tuple[StateIndex, Ints]:
-    """Return a map of the distinct rows of `keys` (N, n), and the state (N,) of every row; states are in row order."""
+    """Return a map of the distinct rows of `keys` (N, n), which it numbers in row order, and every row's state (N,)."""
     bits, state = as_bits(keys), np.empty(len(keys), np.int64)
     slots = np.full(1 << max(2 * len(keys) - 1, 1).bit_length(), -1, np.int32)
     distinct = enter_all(bits, slots, state)
@@ -143,7 +143,7 @@ def enter_all(bits: Ints, slots: Ints, state: Ints) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def find(index: StateIndex, row: Ints) -> int:
-    """Return the state of an observation, or -1 if the observation is unknown."""
+    """Return the state of an observation (n,), or -1 if the observation is unknown."""
     return int(index.slots[slot_of_row(index.bits, index.slots, row)])
 
 
@@ -156,14 +156,14 @@ def find_all(index: StateIndex, rows: Ints, state: Ints) -> None:
 
 @compiled(_nrt=False, forceinline=True)
 def noise_number(frozen: Frozen, cell: int, policy: Whole, A: int, a: int, i: int) -> float:
-    """Return number i of the initial psi for action a, of a policy of the cell's group."""
+    """Return number i of the initial psi that a policy of the cell's group has for action a."""
     g = frozen.group[cell]
     return drawn_psi(frozen.seed[g], frozen.noise[g], frozen.row[cell], policy, A, a, i)
 
 
 @compiled(_nrt=False, forceinline=True)
 def noise_mean(task: PreparedTask, cell: int, policy: Whole, a: int) -> float:
-    """Return the mean psi . w of a policy that has only initial noise at the cell, numbered within its group."""
+    """Return the mean psi . w of a policy with only initial noise at the cell; policies are numbered by group."""
     mean = 0.0
     for i in range(len(task.w)):
         mean += task.w[i] * noise_number(task.frozen, cell, policy, task.n_actions, a, i)
@@ -301,7 +301,7 @@ def policy_moments(task: PreparedTask, states: Ints, mean: Floats, variance: Flo
 
     Args:
         task: the task; its risk is not used.
-        states: states (B,), -1 for unknown ones.
+        states: states (B,); -1 for an unknown state.
         mean: zeros (K, B, A) to write the means to. They stay zero where a policy has no cell, and become nan where a
             policy is skipped.
         variance: zeros (K, B, A) to write the variances to. They stay zero where a policy has no entry.
@@ -352,8 +352,8 @@ def mark_learned(frozen: Frozen, A: int, d: int, learned: Bools) -> None:
 def freeze(learner: SuccessorLearner) -> Frozen:
     """Return the policies of a learner in packed form; state s is row s of its table.
 
-    An entry of the learner's table has all actions, and is copied even if a policy learns only one action. A
-    packed entry holds a single action.
+    An entry of the learner's table has the numbers of all actions, although a policy may have learned only one. A
+    packed entry has those of one action.
     """
     if learner.task < 0:
         raise ValueError("learner must have begun a task, got one without policies")
@@ -397,7 +397,7 @@ def freeze_tables(values: Floats32, known: Bools) -> Frozen:
 
     Args:
         values: psi and entries of Sigma (K, S, A, m) of K policies.
-        known: states and actions (S, A) for which the values are valid; the policies are skipped elsewhere.
+        known: whether the values are valid, for each state and action (S, A). Elsewhere the policies are skipped.
 
     Returns:
         The packed policies, in one group.
@@ -419,15 +419,15 @@ def freeze_tables(values: Floats32, known: Bools) -> Frozen:
 
 @compiled(_nrt=False)
 def pack(table: Table, rule: Rule, source: Ints, ends: Ints, newest: int, found: Frozen) -> int:
-    """Pack the entries of a learner's table and return how many packed entries there are.
+    """Pack the entries of a learner's table, and return the number of packed entries.
 
     Entries with a policy's initial noise are left out. Neighbouring policies with the same numbers share an entry.
 
     Args:
         table: the learner's table.
         rule: the learner's constants, which determine the noise.
-        source: entries of the table, ordered by row and policy.
-        ends: the end (S,) of each row's part of `source`.
+        source: the entries of the table to pack, ordered by row and policy.
+        ends: the index (S,) in `source` at which the entries of each row end.
         newest: the newest policy.
         found: arrays with enough room, to which the packed entries are written.
     """
@@ -458,7 +458,7 @@ def pack(table: Table, rule: Rule, source: Ints, ends: Ints, newest: int, found:
 
 @compiled(_nrt=False, forceinline=True)
 def is_noise(table: Table, rule: Rule, entry: int, row: int, policy: int, a: int) -> bool:
-    """Return whether an entry's numbers for action a are the initial ones of the policy."""
+    """Return whether an entry's numbers for action a equal the initial numbers of the policy."""
     d, A, same = len(table.features), len(table.actions), True
     for k in range(len(table.numbers)):
         initial = drawn_psi(rule.seed, rule.noise_scale, row, policy, A, a, k) if k < d else 0.0
@@ -467,7 +467,7 @@ def is_noise(table: Table, rule: Rule, entry: int, row: int, policy: int, a: int
 
 
 def merge(keys: Sequence[Floats], tables: Sequence[Frozen], A: int) -> tuple[Floats, Frozen]:
-    """Merge tables into one table with the states and groups of all.
+    """Merge tables into one table with the states and groups of all tables.
 
     Args:
         keys: the observations (S, n) of each table's states.

@@ -2,7 +2,7 @@
 
 An *ending* is a feature vector with which episodes terminate, such as the features of a crash. States form a group if
 they have equal values in the observation entries on which endings depend. These entries are selected by the marginal
-likelihood of the data, and `strength` measures by a likelihood how much the states of a group agree.
+likelihood of the data. `strength` estimates from a likelihood how similar the states of a group are.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rasf.arrays import Floats, Ints
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # candidate weights of a prior, as numbers of tries
 _MOST_NUMBERS = 3  # largest number of observation entries that define the groups
 _PAIRED = 20  # number of the most promising entries that are also tested in pairs
-_SURE = 8.0  # differences of log likelihoods up to this one are ignored
+_SURE = 8.0  # a difference of log likelihoods of at most this is ignored
 
 
 def numbers_that_matter(keys: Floats, tries: Floats, endings: Floats) -> tuple[int, ...]:
@@ -25,7 +25,7 @@ def numbers_that_matter(keys: Floats, tries: Floats, endings: Floats) -> tuple[i
 
     Entries are added one at a time or in pairs: in a grid, the row may matter only together with the column. Selection
     stops when the best candidate raises the log marginal likelihood by no more than log(number of candidates) +
-    `_SURE`. The best of many candidates can raise it by this much through chance.
+    `_SURE`, because the best of many candidates can do so by chance.
 
     Args:
         keys: observations (S, n) of the states.
@@ -89,9 +89,9 @@ def strength(tries: Floats, failures: Floats, rate: Floats, most: float) -> floa
 def _evidence(ids: Ints, tries: Floats, endings: Floats) -> float:
     """Return the log marginal likelihood of all endings, given the group ids (S,) of the states.
 
-    The endings of each group and action are Dirichlet-multinomial. The mean of the prior is the rates of all data, and
-    its weight is one try. So a group without endings hardly lowers the likelihood, and endings that are concentrated in
-    few groups raise the likelihood.
+    The endings of each group and action are Dirichlet-multinomial. The mean of the prior is the share of each
+    ending in all data, and its weight is one try. So a group without endings hardly lowers the likelihood, and endings
+    that are concentrated in few groups raise the likelihood.
     """
     _, ids = np.unique(ids, return_inverse=True)
     groups, A = int(ids.max(initial=0)) + 1, tries.shape[1]

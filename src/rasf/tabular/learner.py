@@ -26,7 +26,7 @@ from rasf.tabular.table import Rule, SigmaForm, add_row, used_part
 
 _TRAINING, _WEIGHTS = 0, 1  # parts of the seeds of random numbers, one for each purpose
 _MOST_TASKS = 2**15 - 1  # policy numbers are stored in 16 bits
-_LARGEST_FEATURE = 1e9  # largest absolute feature; discounted sums of its square fit in float32
+_LARGEST_FEATURE = 1e9  # largest absolute feature, so that discounted sums of its square fit in float32
 _NEUTRAL = MeanVariance(0.0)
 
 
@@ -165,7 +165,7 @@ class SuccessorLearner:
         return observations(self.world, self.memory.rows.state[: self.states])
 
     def add_row(self) -> int:
-        """Add a row for a new state of a Python environment, and return the row's number, from 0."""
+        """Add a row for a new state of a Python environment, and return the row's number, counted from 0."""
         if self.task < 0:
             raise ValueError("no task has begun; call begin_task first")
         if self.world is not None:
@@ -206,7 +206,7 @@ class SuccessorLearner:
             next_row: row of the next state, also at truncation; None at termination.
 
         Raises:
-            ValueError: if phi has a wrong shape, phi or reward is not finite, or an absolute feature exceeds 1e9.
+            ValueError: `phi` has a wrong shape, `phi` or `reward` is not finite, or an absolute feature exceeds 1e9.
         """
         self._make_room()
         features = np.asarray(phi, np.float64)

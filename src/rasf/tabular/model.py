@@ -60,10 +60,10 @@ from rasf.tabular.settings import ModelSettings
 from rasf.tabular.stretch import STEP, TaskOutcome, check_world, enlarged, new_rows, new_stretch, outcome
 from rasf.tabular.weight_belief import WeightBelief
 
-_FIRST_LOOK = 1_000  # steps until groups are first computed; groups are computed again whenever the steps have doubled
+_FIRST_LOOK = 1_000  # groups are computed after this number of steps, and again whenever the number has doubled
 _MOST_WORK = 2_000  # largest number of backups per state in a full plan, enough for convergence
 _MOST_AT_ONCE = 10_000  # largest number of backups after a step; later steps continue with the worklist
-_DEVIATION = 1e-2  # errors of a reward below this share of the largest reward are ignored
+_DEVIATION = 1e-2  # an error of a reward is ignored if it is below this share of the largest reward
 _STREAM = 0  # part of the seed of random numbers
 _NEUTRAL = MeanVariance(0.0)
 
@@ -76,7 +76,7 @@ def recursion_beta(risk: Risk) -> float:
 
 
 class ModelLearner:
-    """A learner that counts transitions and plans on the counts; states are rows, numbered in order of addition.
+    """A learner that counts transitions and plans on the counts. Rows (states) are numbered in the order of addition.
 
     Args:
         n_features: number d of features.
@@ -140,7 +140,7 @@ class ModelLearner:
         return self._w if self._belief is None or self._given else self._belief.mean
 
     def _rewards(self) -> Floats:
-        """Return the reward of every feature vector in `kinds`, optimistic if weights are learned."""
+        """Return the reward of every feature vector in `kinds`, an optimistic estimate if weights are learned."""
         if self._belief is None or self._given:
             return np.asarray(self.kinds @ self._w)
         return self._belief.rewards(self.kinds)
@@ -158,7 +158,7 @@ class ModelLearner:
             w: weights (d,), or None to learn them from rewards.
 
         Raises:
-            ValueError: if w is None and the settings do not have learn_w=True.
+            ValueError: `w` is None, and the settings do not have learn_w=True.
         """
         if w is not None:
             self._w, self._given = checks.weights("w", w, self.n_features), True
@@ -174,8 +174,8 @@ class ModelLearner:
 
         Args:
             risk: a `MeanVariance` or `NestedEntropic`. Default: neutral.
-            least_tries: for a final policy, the number of tries below which an action is avoided. Default: None, to
-                plan with optimism for learning.
+            least_tries: for a final policy, which avoids actions with fewer tries than this. Default: None, to plan
+                with optimism, for learning.
         """
         self.beta, self._least_tries = recursion_beta(risk), least_tries
         self._plan_anew()
@@ -226,7 +226,7 @@ class ModelLearner:
         return int(self._model.best[row])
 
     def explore(self, row: int, action: int, whether: float, which: float) -> int:
-        """Return `action`, or with probability epsilon a random action with nearly the best score, see `counts`."""
+        """Return `action`, or with probability epsilon a random action of nearly the best score."""
         chosen = self.settings
         return int(counts.explore(self._model, row, action, chosen.epsilon, chosen.margin * self.unit, whether, which))
 
@@ -280,7 +280,7 @@ class ModelLearner:
         return outcomes
 
     def resampled(self, times: Ints) -> ModelLearner:
-        """Return a copy with new counts `times` (O,) of the outcomes; groups and prior are unchanged."""
+        """Return a copy in which the outcomes have the counts `times` (O,); groups and prior are unchanged."""
         other, n = copy.copy(self), self.states
         actions, model = self._actions(), self._model
         seen, tries = model.times.copy(), np.zeros_like(model.tries)
@@ -291,7 +291,7 @@ class ModelLearner:
         return other
 
     def regroup(self, keys: Sequence[Floats] | Floats) -> bool:
-        """Compute the groups again if enough steps have passed, and return whether they changed.
+        """Compute the groups again if enough steps have passed, and return whether the groups changed.
 
         Args:
             keys: observations (S, n) of all states.
@@ -350,7 +350,7 @@ class ModelLearner:
         return self._model._replace(group_tries=pooled[0], group_endings=pooled[1])
 
     def _endings(self) -> tuple[Floats, Floats]:
-        """Return the tries (S, A) of actions, and how many tries had each ending (S, A, MOST_ENDINGS)."""
+        """Return the tries (S, A) of each action, and how many tries had each ending (S, A, MOST_ENDINGS)."""
         model, n, o = self._model, self.states, int(self._model.used[OUTCOMES])
         endings = np.zeros((n, self.n_actions, MOST_ENDINGS))
         action = self._actions()
@@ -379,9 +379,8 @@ class ModelLearner:
     def finite_mdp(self) -> FiniteMDP:
         """Return the model as a `FiniteMDP` with the virtual tries of the prior; the last state is terminal.
 
-        An action that was never tried terminates at once. Its features are those of a failure at the failure rate of
-        this action in the state's group, and zero otherwise. Failures are the endings with reward below 0 in the
-        current task.
+        An action that was never tried terminates at once: with a failure, at the failure rate of this action in the
+        state's group, and otherwise with features 0. Failures are the endings with reward below 0 in the current task.
         """
         model, n, A, d = self._model, self.states, self.n_actions, self.n_features
         o = int(model.used[OUTCOMES])
@@ -417,7 +416,7 @@ class ModelLearner:
         Args:
             w: weights (d,) of the task, which becomes the current task.
             risk: a `MeanVariance` or `NestedEntropic`. Default: neutral.
-            least_tries: number of tries below which an action is avoided. Default: 1, to avoid untried actions.
+            least_tries: actions with fewer tries are avoided. Default: 1, to avoid untried actions.
         """
         self.begin_task(w)
         self.weigh_prior()
@@ -427,7 +426,7 @@ class ModelLearner:
     def tried(self, least_tries: int = 1) -> Bools:
         """Return whether each action (S, A) was tried at least `least_tries` times.
 
-        In a state without such an action, the most tried actions are marked instead.
+        In a state in which no action was tried so often, the most tried actions are marked instead.
         """
         tries = self._model.tries[: self.states]
         return np.asarray((tries >= np.minimum(least_tries, tries.max(axis=1, keepdims=True))) & (tries > 0))

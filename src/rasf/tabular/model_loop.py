@@ -17,8 +17,8 @@ class Watch(NamedTuple):
     numbers: Ints  # indices of the observation entries that define groups of similar states, see `rasf.tabular.groups`
     sizes: Ints  # (n,) number of possible values of each observation entry
     unsure: Bools  # (K,) whether the reward is uncertain, for each kind of step (distinct feature vector)
-    margin: float  # actions whose scores differ by more than this from the best score are not explored
-    deviation: float  # largest error of the model's reward at which the loop continues
+    margin: float  # an action is explored only if its score differs by at most this from the best score
+    deviation: float  # the loop stops if the error of the model's reward is larger
     most: int  # largest number of backups after a step
 
 

@@ -3,7 +3,7 @@
 A row of the table (`rasf.tabular.table`) stands for a state, and an entry of the row holds psi and Sigma of policies. A
 score is linear in the entry: psi . w + (beta / 2) w' Sigma w = coef . entry. The coefficients coef (m,) are computed
 once per w. Each row caches its scores and the best score of every action. After w has changed, the error of a cached
-score is at most `drift`,
+score is at most `drift`, the right-hand side of
 
     |change of a score| <= |change of w|_1 (max |psi| + |beta| max |Sigma| max |w|_1),
 
@@ -52,7 +52,7 @@ STEEPNESS = 3  # |beta| times the largest |w|_1 so far in the task
 SIZE = 4  # the largest |w|_1 so far in the task
 
 _LIGHT = 0.02  # for a larger drift, scoring all entries of a row is faster than scoring only some
-_ROUNDING = 1e-12  # share of |w|_1 that is added to the change of w, because scores are rounded
+_ROUNDING = 1e-12  # this share of |w|_1 is added to the change of w, to allow for the rounding of scores
 
 
 @compiled(_nrt=False, forceinline=True)
@@ -186,7 +186,7 @@ def score_noise(table: Table, rule: Rule, row: int, a: int, coef: Floats, now: F
 
 @compiled(_nrt=False, forceinline=True)
 def greedy(table: Table, row: int) -> tuple[int, int, int]:
-    """Return action, selected policy and slot of an up-to-date row; ties go to the lowest policy, then action."""
+    """Return action, selected policy and slot at an up-to-date row; ties go to the lowest policy, then action."""
     action = 0
     for a in range(1, len(table.actions)):
         before = table.best[row, action], table.best_policy[row, action]
@@ -208,7 +208,7 @@ def best_action(table: Table, row: int) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def greedy_of_slot(table: Table, rule: Rule, row: int, slot: int, coef: Floats) -> int:
-    """Return argmax_a of the scores of one slot's policy, given its coefficients; ties go to the lowest action."""
+    """Return the greedy action of the policy at a slot, given its coefficients; ties go to the lowest action."""
     action, best = 0, -np.inf
     for a in range(len(table.actions)):
         if slot >= 0:
@@ -246,7 +246,7 @@ def from_noise(table: Table, rule: Rule, row: int, policy: int, coef: Floats) ->
 def own_slot(table: Table, rule: Rule, row: int, policy: int, slot: int, newest_policy: int, coef: Floats) -> int:
     """Return the slot of an entry that belongs only to `policy`.
 
-    If several policies share the entry at `slot`, the first of them is `policy`, and a copy for it is split off.
+    If several policies share the entry at `slot`, `policy` must be the first of them. It then gets a copy of the entry.
     """
     if slot < 0:
         return from_noise(table, rule, row, policy, coef)

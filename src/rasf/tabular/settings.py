@@ -70,8 +70,8 @@ class ModelSettings:
     prior: float = 20.0
     learn_w: bool = False
 
-    doubt: ClassVar[float] = 1.0  # virtual tries with the optimistic value, added to each tried action while learning
-    tolerance: ClassVar[float] = 1e-3  # changes of a value below this share of the largest reward are not propagated
+    doubt: ClassVar[float] = 1.0  # while learning, a tried action has this many virtual tries of the optimistic value
+    tolerance: ClassVar[float] = 1e-3  # a change of a value below this share of the largest reward is not propagated
     curiosity: ClassVar[float] = 1.0  # uncertain rewards are estimated this many standard deviations above their mean
 
     def __post_init__(self) -> None:

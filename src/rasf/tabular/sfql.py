@@ -2,11 +2,11 @@
 
 A step in task t, from state s to s', has the order of the paper:
 
-    c, a    selected policy and action by GPI over all policies at s under the old w_t, epsilon-greedy
+    c, a    selected policy and action at s: epsilon-greedy, by GPI over all policies for the old w_t
     w_t     += alpha_w (r - phi . w_t) phi          (unless w_t is given)
-    a'      argmax_b max_j score_j(s', b) under the new w_t
+    a'      argmax_b max_j score_j(s', b) for the new w_t
     policy t         update psi and Sigma at (s, a), bootstrapped with a'
-    policy c != t    update psi and Sigma at (s, a), bootstrapped with its own greedy action under its frozen w_c
+    policy c != t    update psi and Sigma at (s, a), bootstrapped with its own greedy action for its frozen w_c
 
 Updates bootstrap at truncation (step limit, change of task), but not at termination. SFQL is the case beta = 0.
 `run_task` and `follow_path` learn from a stretch, a sequence of steps in a compiled world (`rasf.tabular.stretch`).
@@ -46,7 +46,7 @@ class Memory(NamedTuple):
     table: Table
     rows: Rows
     w: Floats  # (K, d) weights of every policy; the weights of the current task t may be learned
-    coef: Floats  # (K, m) coefficients of every policy's scores, fixed after the policy's task
+    coef: Floats  # (K, m) coefficients of every policy's scores, which change only during the policy's task
     now: Floats  # (5,) how w_t has changed; `scores` names the entries
     after: Floats  # (m,) work space
     delta: Floats  # (d,) work space
@@ -132,7 +132,7 @@ def learn(
         return
     if next_row >= 0:
         next_slot = table.best_slot[next_row, next_greedy]
-        if table.best_policy[next_row, next_greedy] != source:  # the policy is often selected again at the next row
+        if table.best_policy[next_row, next_greedy] != source:  # equal in most cases, which saves a search
             next_slot = find_policy(table, next_row, source)
         next_action = scores.greedy_of_slot(table, rule, next_row, next_slot, memory.coef[source])
         read(table, rule, next_row, next_slot, next_action, after)

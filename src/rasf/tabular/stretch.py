@@ -25,7 +25,7 @@ class Rows(NamedTuple):
     keys: Ints  # (H,) the state in each slot, or -1
     values: Ints  # (H,) int32, the row of the state in each slot
     state: Ints  # (R,) the state of each row
-    successor: Ints  # (R, A) int32, the next row when the action was last taken in the row, or -1
+    successor: Ints  # (R, A) int32, the next row after the action was last taken in the row; -1 if unknown
 
 
 def new_rows(n_rows: int, n_actions: int) -> Rows:
@@ -76,7 +76,7 @@ class Stretch(NamedTuple):
 
     kinds: Floats  # (K, d) features of each kind of step
     rewards: Floats  # (K,) reward of each kind of step in the task
-    step_limit: int  # steps after which an episode is truncated
+    step_limit: int  # number of steps after which an episode is truncated
     epsilon: float  # probability of exploring
     draws: Floats  # (steps, 3) uniform numbers that decide on exploring, the exploring action, and the transition
     path: Ints  # (steps, 4) output of each step: state, action, kind, next state or -1 at termination

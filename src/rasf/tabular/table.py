@@ -51,7 +51,7 @@ class SigmaForm(IntEnum):
     FULL = 2
 
     def entries(self, n_features: int) -> int:
-        """Return the number of entries that are learned."""
+        """Return the number of entries of Sigma that are learned, for `n_features` features."""
         return (0, n_features, n_features * (n_features + 1) // 2)[self]
 
     def __str__(self) -> str:
@@ -70,21 +70,21 @@ VERSION = 7  # version of w for which the row's best action is known; -1 if it m
 
 # Columns of `Table.bound`
 SCORED_AT = 0  # length of the path of w (`scores.PATH`) when all scores of the row were last computed
-SCORED_VERSION = 1  # version of w at that time; a tiny change of w may not change the rounded length
+SCORED_VERSION = 1  # version of w at that time, needed because a tiny change of w may not change the rounded length
 LARGEST_PSI = 2  # upper bound of |psi| in the row
 LARGEST_SIGMA = 3  # upper bound of |Sigma| in the row
 
 
 class Table(NamedTuple):
-    """R rows, E entries, A actions, m numbers of an entry and action; N pairs of a row and a policy with noise."""
+    """Arrays of R rows, of E entries with m numbers for each of A actions, and of N pairs (row, policy with noise)."""
 
     row: Ints  # (R, 8) the columns BASE .. VERSION
     bound: Floats  # (R, 4) the columns SCORED_AT .. LARGEST_SIGMA
-    best: Floats  # (R, A) largest score over the policies when it was computed, or an upper bound if not exact
+    best: Floats  # (R, A) largest score over the policies; only an upper bound unless exact_version is current
     best_slot: Ints  # (R, A) offset of the entry with this score; -1 - policy for noise
     best_policy: Ints  # (R, A) lowest policy with this score
     exact_version: Ints  # (R, A) version of w for which best, best_slot, best_policy are exact, or -1
-    noise_best: Floats  # (R, A) largest score of policies with noise; an upper bound if noise_best_policy is -1
+    noise_best: Floats  # (R, A) largest score of policies with noise; only an upper bound if noise_best_policy is -1
     noise_best_policy: Ints  # (R, A) lowest policy with this score, or -1
     noise_scored_at: Floats  # (R, A) length of the path of w when noise_best was computed
     noise_version: Ints  # (R, A) version of w when noise_best was computed
@@ -94,7 +94,7 @@ class Table(NamedTuple):
     value: Floats  # (E, A, m) float32, psi and the learned entries of Sigma
     score: Floats  # (E, A) cached scores
     noise_policy: Ints  # (N,) policies with noise, listed by row
-    used: Ints  # (3,) numbers of rows, entries and noise policies in use
+    used: Ints  # (3,) numbers of rows, of entries and of pairs (row, policy with noise) in use
     free: Ints  # (16,) for k = 0 .. 15, the first free block of 2^k entries, or -1
     features: Sized  # an object of length d; only its length is used, see `_length`
     actions: Sized  # an object of length A
@@ -160,7 +160,7 @@ def used_part(table: Table) -> Table:
 
 
 def reserve(table: Table, rows: int, entries: int, noise: int) -> Table:
-    """Return the table with room for additional rows, entries and noise policies; arrays that are large enough stay."""
+    """Return the table with room for more rows, entries and policies with noise; arrays that are large enough stay."""
     wanted = table.used + np.array([rows, entries, noise])
     have = (len(table.row), len(table.first_policy), len(table.noise_policy))
     if all(need <= held for need, held in zip(wanted, have, strict=True)):
@@ -209,7 +209,7 @@ def set_coefficients(w: Floats, rule: Rule, coef: Floats) -> None:
 
 @compiled(_nrt=False)
 def add_row(table: Table, rule: Rule, newest_policy: int) -> int:
-    """Add a row for a new state while policies 0 .. newest_policy exist, and return its number."""
+    """Add a row for a new state while policies 0 .. newest_policy exist, and return the number of the row."""
     row = table.used[0]
     table.used[0] += 1
     entry = take_block(table, np.int64(_FIRST_CAPACITY))
@@ -269,7 +269,7 @@ def size_class(capacity: Whole) -> int:
 
 @compiled(_nrt=False)
 def copy(table: Table, source: int, target: int) -> None:
-    """Copy the numbers and scores of an entry."""
+    """Copy the numbers and scores of the entry `source` to the entry `target`."""
     for a in range(len(table.actions)):
         for k in range(len(table.numbers)):
             table.value[target, a, k] = table.value[source, a, k]
@@ -278,7 +278,7 @@ def copy(table: Table, source: int, target: int) -> None:
 
 @compiled(_nrt=False)
 def append(table: Table, row: int, source: Whole) -> int:
-    """Add a copy of the entry at offset `source` to a row, and return its offset."""
+    """Add a copy of the entry at offset `source` to a row, and return the offset of the copy."""
     count = table.row[row, COUNT]
     if count == table.row[row, CAPACITY]:
         old, new = table.row[row, BASE], take_block(table, 2 * count)
@@ -306,7 +306,7 @@ def find_policy(table: Table, row: int, policy: int) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def read(table: Table, rule: Rule, row: int, slot: int, a: int, out: Floats) -> None:
-    """Write the numbers (m,) of one action of a slot to `out`."""
+    """Write the numbers that a slot has for one action to `out` (m,)."""
     d, m = len(table.features), len(table.numbers)
     if slot >= 0:
         entry = table.row[row, BASE] + slot
@@ -321,7 +321,7 @@ def read(table: Table, rule: Rule, row: int, slot: int, a: int, out: Floats) -> 
 
 @compiled(_nrt=False, forceinline=True)
 def newest_slot(table: Table, row: int, policy: int) -> int:
-    """Return the offset of the newest policy's own entry, which is split off if the policy shares an entry."""
+    """Return the offset of the newest policy's own entry; if the policy shares an entry, split off a copy first."""
     newest = table.row[row, NEWEST]
     if table.first_policy[table.row[row, BASE] + newest] == policy:
         return newest
