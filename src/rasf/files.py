@@ -46,9 +46,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-HEAD_LIMIT = (
-    8 << 20
-)  # bytes; a larger head is refused, because parsing it could exhaust the memory (thirty times its size)
+HEAD_LIMIT = 8 << 20  # bytes; a larger head is refused, because parsing takes thirty times its size in memory
 _VERSION = 1
 _CODES = {
     np.dtype(name): code
@@ -63,7 +61,7 @@ _DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 _ZEROS = b"0" * 64
 _NPY_HEADS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _HOST = re.sub(r"[^A-Za-z0-9]", "", socket.gethostname())[:40]
-_PARTIAL = re.compile(r"\.rasf-([A-Za-z0-9]*)-[0-9]+-[0-9a-f]{16}\.partial")  # host, process, random
+_PARTIAL = re.compile(r"\.rasf-([A-Za-z0-9]*)-[0-9]+-[0-9a-f]{16}\.partial")  # host, process, random number
 _STALE_S = 24 * 3600.0  # age in seconds at which a temporary file is stale, if the state of its lock is unknown
 _UNWRITABLE = {stat.S_IFDIR: "directory", stat.S_IFBLK: "block device", stat.S_IFSOCK: "socket"}
 
@@ -231,7 +229,7 @@ def user_cache() -> Path:
     """Return the folder of rasf in the user's cache, for files that can be made again."""
     try:
         from platformdirs import user_cache_path
-    except ModuleNotFoundError:  # optional on a machine for training
+    except ModuleNotFoundError:  # platformdirs is optional on a machine for training
         return Path(tempfile.gettempdir()) / "rasf"
     return user_cache_path("rasf", appauthor=False)
 

@@ -77,9 +77,9 @@ class Limits(NamedTuple):
     """Checked limits on m of d features. `at_most` bounds costs. A cost is sign times the expected sum of a feature."""
 
     names: tuple[str, ...]
-    features: Ints  # (m,)
+    features: Ints  # (m,) indices of the limited features
     signs: Floats  # (m,) 1, or -1 where the limit is at_least
-    at_most: Floats  # (m,)
+    at_most: Floats  # (m,) largest accepted costs
     given: tuple[Limit, ...]
 
     def costs(self, psi: Floats) -> Floats:

@@ -115,7 +115,7 @@ def quantile(probs: Array, atoms: Array, level: float) -> Array:
     probs, atoms = ascending(probs, atoms)
     reached = xp.cumsum(probs, axis=-1) >= level - 1e-12
     some = xp.where(reached & (probs > 0), atoms, xp.inf)
-    largest = xp.max(xp.where(probs > 0, atoms, -xp.inf), axis=-1)  # for a total mass below the level by rounding
+    largest = xp.max(xp.where(probs > 0, atoms, -xp.inf), axis=-1)  # if rounding keeps the total mass below `level`
     return xp.minimum(xp.min(some, axis=-1), largest)
 
 

@@ -28,8 +28,8 @@ class Model(NamedTuple):
     first: Ints  # (R, A) int32, the first outcome in the list of the row and action, or -1
     group: Ints  # (R,) int32, the group of the row
     before: Ints  # (R,) int32, the first outcome in the list of outcomes that lead to the row, or -1
-    value: Floats  # (R,) the largest score of the row
-    score: Floats  # (R, A) the value of each action
+    value: Floats  # (R,) value of the row: the largest score of its actions
+    score: Floats  # (R, A) score of each action in the plan
     best: Ints  # (R,) int32, the action with the largest score
     queued: Ints  # (R,) bool, whether the row is on the worklist
     worklist: Ints  # (R,) int32, the rows to back up, in a ring buffer

@@ -46,21 +46,21 @@ class Frozen(NamedTuple):
 
     states: Ints  # (S + 1,) int64, the first cell of each state, then C
     group: Ints  # (C,) int32, the group of each cell
-    row: Ints  # (C,) int32, the learner's row for the state
+    row: Ints  # (C,) int32, the row that the group's learner has for the cell's state
     entries: Ints  # (C A + 1,) int64, the first entry of each cell and action, then E
     first: Ints  # (E,) int16, the first policy of the range, numbered within the group
     last: Ints  # (E,) int16, the last policy of the range, numbered within the group
     value: Floats32  # (E, m) psi and the learned entries of Sigma
     policies: Ints  # (G + 1,) int64, group g has the policies policies[g] .. policies[g + 1] - 1
-    seed: Ints  # (G,) uint64, the seed of the learner
-    noise: Floats  # (G,) float64, the scale of the noise, or NO_NOISE
+    seed: Ints  # (G,) uint64, the seed of each group's learner
+    noise: Floats  # (G,) float64, the scale of each group's noise, or NO_NOISE
 
 
 class StateIndex(NamedTuple):
     """A hash map with H slots from S observations, rows of n numbers, to the states 0 .. S - 1."""
 
     bits: Ints  # (S, n) uint64, the bits of the observations
-    slots: Ints  # (H,) int32, a state or -1; H is a power of 2
+    slots: Ints  # (H,) int32, the state in each slot, -1 in a free slot; H is a power of 2
 
 
 class PreparedTask(NamedTuple):
@@ -69,7 +69,7 @@ class PreparedTask(NamedTuple):
     state_index: StateIndex
     frozen: Frozen
     n_actions: int
-    w: Floats  # (d,)
+    w: Floats  # (d,) the weights of the task
     square: Floats  # (m - d,) the variance is square . (learned entries of Sigma)
     size: float  # |w|_1
     linear: bool  # whether the risk is mean + variance_weight * variance; otherwise the caller must score states
@@ -406,7 +406,7 @@ def freeze_tables(values: Floats32, known: Bools) -> Frozen:
     begins = np.ones((K, S, A), np.bool_)
     begins[1:] = (values[1:] != values[:-1]).any(axis=3)  # consecutive policies with the same numbers share an entry
     begins &= known
-    order = np.moveaxis(begins, 0, 2)  # by state, action, policy
+    order = np.moveaxis(begins, 0, 2)  # axes: state, action, policy
     s, a, first = np.nonzero(order)
     # a range ends before the next range of the same state and action begins
     same = np.zeros(len(first), np.bool_)

@@ -22,7 +22,7 @@ OTHER_WORLD = "the learner has learned in another world; make a new learner for 
 class Rows(NamedTuple):
     """A hash map from states of a compiled world to rows: open addressing, at most a quarter full."""
 
-    keys: Ints  # (H,) the state in each slot, or -1
+    keys: Ints  # (H,) the state in each slot; -1 in a free slot
     values: Ints  # (H,) int32, the row of the state in each slot
     state: Ints  # (R,) the state of each row
     successor: Ints  # (R, A) int32, the next row after the action was last taken in the row; -1 if unknown

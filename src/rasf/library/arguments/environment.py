@@ -48,7 +48,7 @@ class GivenEnvironment:
 
     def open(self, agent: str, risks: Sequence[Risk], seed: int) -> tuple[Opened, AgentSpec, list[str]]:
         """Return the open environment, the agent (for "auto", a chosen agent), and notes on the choice of the agent."""
-        if is_world(self.env):  # Gymnasium need not be installed
+        if is_world(self.env):  # for these, Gymnasium need not be installed
             from rasf.library.networks.worlds import WorldAdapter
 
             size = action_size(self.env)

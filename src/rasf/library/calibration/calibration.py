@@ -198,7 +198,7 @@ class Calibration:
                 remarks = (f"{name} within limits was not calibrated: bounds of other risks within limits are shown",)
         elif name in known:
             chosen = [name]
-        elif not any(own != 0.0 for own in levels.values()):  # of this class of risks, at most neutral was calibrated
+        elif not any(own != 0.0 for own in levels.values()):  # except neutral, no risk of this class was calibrated
             chosen = known
             remarks = (f"{name} was not calibrated: the widest bounds of {', '.join(known)} are shown",)
         else:
@@ -237,7 +237,7 @@ class Calibration:
                 continue
             errors = high.episode_costs if limit.per_episode else high.costs
             root = np.sqrt(max(at_most[k], 0.0)) - errors[features.index(feature)]
-            at_most[k] = root**2 if root >= 0 else -1.0  # a limit that no prediction of a cost can keep
+            at_most[k] = root**2 if root >= 0 else -1.0  # -1: a limit that no predicted cost can keep
         return limits._replace(at_most=at_most)
 
     def rows(self) -> list[list[str]]:
@@ -251,7 +251,7 @@ class Calibration:
             means = zip(self.predicted[mask].T, self.realised[mask].T, strict=True)
             for quantity, each, kept in zip(self.quantities, means, self.coverage(mask), strict=True):
                 shown = (f"{part.copy().mean():.4g}" for part in each)
-                share = "-" if np.isnan(kept) else f"{kept:.0%}"  # too few queries
+                share = "-" if np.isnan(kept) else f"{kept:.0%}"  # nan: too few queries
                 body.append([name, quantity, str(int(mask.sum())), *shown, share])
         return [["acting", "quantity", "queries", "predicted", "realised", "within its bound"], *body]
 

@@ -85,7 +85,7 @@ class LoggedModel:
         self._episode = np.cumsum(log.first) - 1  # index of each transition's episode
         self._begins = self.states.row[log.first]
         rng, n = np.random.default_rng([seed, resamples]), log.episodes
-        self._draws = rng.multinomial(n, np.full(n, 1 / n), size=resamples)  # counts of the episodes, (resamples, n)
+        self._draws = rng.multinomial(n, np.full(n, 1 / n), size=resamples)  # how often each episode is drawn
         self._tries = self.states.tries(log)
 
     def _check_size(self, actions: int, d: int, max_bytes: int) -> None:

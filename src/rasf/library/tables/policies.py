@@ -41,7 +41,7 @@ from rasf.tabular.table import SigmaForm
 from rasf.transfer import packed_weights
 
 _REMEMBERED = 16  # number of pairs (w, risk) whose greedy actions are cached
-_STATES_AT_ONCE = 4096  # states that are scored in one batch, for risks that compiled code cannot score
+_STATES_AT_ONCE = 4096  # number of states scored in one batch, for risks that compiled code cannot score
 _MOST_POLICIES = 2**15 - 1  # largest number of policies of one learner (a group), which are numbered in 16 bits
 _LARGEST = 2**15  # largest number of actions and of features; the cache stores 1 + action in 16 bits
 
