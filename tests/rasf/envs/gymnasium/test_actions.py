@@ -106,7 +106,7 @@ def test_numbered_actions_begin_where_the_environment_s_do():
     ids=str,
 )
 def test_infinite_bounds_are_refused_with_the_way_out(space):
-    with pytest.raises(ValueError, match="must have finite bounds.* wrap the environment in gymnasium.wrappers"):
+    with pytest.raises(ValueError, match=r"must have finite bounds.* wrap the environment in gymnasium\.wrappers"):
         actions_of(space)
 
 
@@ -123,7 +123,7 @@ def test_infinite_bounds_are_refused_with_the_way_out(space):
         (spaces.Box(0, 1, (2, 0)), "1 to 1000 entries"),
         (
             spaces.Box(np.array([False]), np.array([True]), dtype=np.bool_),
-            "the type of actions must be one of float16.* got 'bool'",
+            "type of actions must be one of .* got 'bool'",
         ),
         (spaces.MultiDiscrete([2, 2]), "must be Discrete or a Box, got MultiDiscrete, which is not supported"),
         (spaces.MultiBinary(2), "must be Discrete or a Box, got MultiBinary"),
