@@ -49,7 +49,7 @@ _SCALARS = (
 
 @command(TRAINING)
 def train(values: Header) -> None:
-    """Train a library of policies on an environment with discrete actions.
+    """Train a library of policies on an environment.
 
     Ctrl-C stops training and saves the policies learned so far. A second Ctrl-C exits at once. If a run was killed, the
     same command resumes from the last checkpoint.

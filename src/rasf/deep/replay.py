@@ -5,8 +5,8 @@ The columns of a row are defined in this module only. With m numbers per observa
     row    obs (m columns), next_obs (m), phi (d), action, not_terminated, task (an index), last
 
 An action is an index (one column), or a vector (a column for each of its numbers). `last` is 1 if the episode
-terminated or was truncated after the step. A sample is a window: a step and up to n_step - 1 steps that follow this step
-in the same episode. A window is shorter if later steps are not in the replay.
+terminated or was truncated after the step. A sample is a window: a step and up to n_step - 1 steps that follow this
+step in the same episode. A window is shorter if later steps are not in the replay.
 
 Steps are stored in rounds of one step per environment. The fused driver uses `Ring`, which requires that every
 environment takes a step in every round. The stepped driver uses `HostReplay`, where an environment may skip a round.
