@@ -3,6 +3,7 @@
 from . import envs as envs
 from . import risk as risk
 from .agents import AgentSpec as AgentSpec
+from .deep.settings import ActorSettings as ActorSettings
 from .deep.settings import CovarianceSettings as CovarianceSettings
 from .deep.settings import HistogramSettings as HistogramSettings
 from .deep.settings import MeanSettings as MeanSettings

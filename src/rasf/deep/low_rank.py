@@ -180,7 +180,8 @@ class MeanLowRank(MeanOnly):
         if self.rank:
             xp = array_namespace(spread)
             factors = spread[..., active:].reshape(*spread.shape[:-1], self.rank, active)
-            variance = variance + ((xp.sqrt(variances)[..., None, :] * factors).sum(axis=-1) ** 2).sum(axis=-1)
+            deviations = xp.exp(xp.minimum(spread[..., :active], _MOST_READ) / 2)  # sqrt has no gradient at 0
+            variance = variance + ((deviations[..., None, :] * factors).sum(axis=-1) ** 2).sum(axis=-1)
         return self.means(outputs, task_heads), variance
 
     def losses(self, chosen: Parts, following: Parts, given: Transition) -> Losses:

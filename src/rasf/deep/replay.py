@@ -2,12 +2,11 @@
 
 The columns of a row are defined in this module only. With m numbers per observation and d features, the columns are
 
-An action is an index, or a vector of `action_size` numbers. `last` is 1 if the episode is over after the step,
-terminated or truncated. A sample is a window: a step and up to n_step - 1 steps that follow it in the same episode.
-Steps that are not in the replay are left out.
+    row    obs (m columns), next_obs (m), phi (d), action, not_terminated, task (an index), last
 
-`last` is 1 if the episode terminated or was truncated after the step. A sample is a window: a step and up to n_step - 1
-steps that follow this step in the same episode. A window is shorter if later steps are not in the replay.
+An action is an index (one column), or a vector (a column for each of its numbers). `last` is 1 if the episode
+terminated or was truncated after the step. A sample is a window: a step and up to n_step - 1 steps that follow this
+step in the same episode. A window is shorter if later steps are not in the replay.
 
 Steps are stored in rounds of one step per environment. The fused driver uses `Ring`, which requires that every
 environment takes a step in every round. The stepped driver uses `HostReplay`, where an environment may skip a round.

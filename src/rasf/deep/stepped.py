@@ -43,7 +43,8 @@ from rasf.risk import Risk
 from rasf.risk.base import check_beta
 from rasf.transfer import gpi, gpi_actions
 
-BaseScores = Callable[[npt.NDArray[np.float32], int], npt.NDArray[Any]]  # (obs (n, m), task) -> best scores (n, A)
+# (obs (n, m), task) -> the best scores (n, A); if actions are vectors, also these A actions (n, A, action_size)
+BaseScores = Callable[[npt.NDArray[np.float32], int], npt.NDArray[Any] | tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 _TOGETHER = 4  # on a CPU, a scan of 4 updates takes two thirds of the time of 4 calls; longer scans save little more
 _BLOCK = 256  # number of rounds or updates for which random numbers are drawn in one call
 _Drawn = TypeVar("_Drawn", bound=NamedTuple)
@@ -263,11 +264,17 @@ class SteppedLearner:
         actions = np.empty((self._num_envs, *noise.shape[1:] * bool(self.agent.action_size)), self._action_type)
         for task, rows in self._on_task.items():
             read = self._plain(obs[rows], task)
-            found = self._scores(read, self._held.aversion[rows])
+            found, candidates = self._scores(read, self._held.aversion[rows]), read.candidates
             if self._base_scores is not None:
-                base = self._checked(self._base_scores(obs[rows], task), len(rows))
-                found = np.concatenate([found, base[None]])
-            actions[rows] = self.agent.plain_take(read.candidates, np.asarray(gpi_actions(found)), noise[rows])
+                base = self._base_scores(obs[rows], task)
+                if candidates is None:
+                    found = np.concatenate([found, self._checked(base, (len(rows), self.agent.actions))[None]])
+                else:  # the actions of the base library are further candidates
+                    scores, theirs = base
+                    scores = self._checked(scores, theirs.shape[:2])
+                    found = np.concatenate([found.max(axis=0), scores], axis=1)[None]
+                    candidates = np.concatenate([candidates, theirs], axis=1)
+            actions[rows] = self.agent.plain_take(candidates, np.asarray(gpi_actions(found)), noise[rows])
         return actions
 
     @property
@@ -437,8 +444,8 @@ class SteppedLearner:
         self._acting_at, self._acting = self.updates, self.networks
         self._heads = {}
 
-    def _checked(self, base_scores: npt.NDArray[Any], n: int) -> npt.NDArray[np.float32]:
-        scores, wanted = np.asarray(base_scores, np.float32), (n, self.agent.actions)
+    def _checked(self, base_scores: npt.ArrayLike, wanted: tuple[int, ...]) -> npt.NDArray[np.float32]:
+        scores = np.asarray(base_scores, np.float32)
         if scores.shape != wanted or np.isnan(scores).any():
             given = f"{scores.shape}" + " with nan" * bool(np.isnan(scores).any())
             raise ValueError(f"base_scores must return numbers of shape {wanted}, got shape {given}")

@@ -1,4 +1,4 @@
-"""`learn`: train a library of policies on any Gymnasium or MO-Gymnasium environment with discrete actions.
+"""`learn`: train a library of policies on any Gymnasium or MO-Gymnasium environment.
 
 There is one policy for each task and risk. Tasks are trained in sequence or interleaved, and earlier policies take
 part in exploration by GPI. Automatic choices (agent, weights, support) are recorded in the library's `notes`.
@@ -66,7 +66,7 @@ def learn(
     progress: bool | None = None,
     **settings: object,
 ) -> PolicyLibrary:
-    """Train a library of policies on an environment with discrete actions.
+    """Train a library of policies on an environment, with discrete or continuous actions.
 
     There is one policy for each task and risk, and all policies learn from every step. The training loop is compiled
     for `rasf/FourRoom-v0` (tables) and for worlds written in jax (networks), unless an argument, such as `phi` or
@@ -79,14 +79,15 @@ def learn(
         tasks: Reward weights (n, d), or a number of tasks to draw. Tasks are drawn from the environment's own
             distribution (`random_tasks`). Without such a distribution, weights are uniform in [0, 1] with the given
             `signs`.
-        agent: One of auto, sfql, rasfql, rasf-model, sfc51, rasfc51, sfdqn, sfdqn-residual, rasfdqn. sfql, rasfql and
-            rasf-model learn tables, the other agents networks. With auto, the choice depends on the observations, and
-            `notes` give the reason. Default: auto.
+        agent: One of auto, sfql, rasfql, rasf-model, sfc51, rasfc51, sfdqn, sfdqn-residual, rasfdqn, rasftd3.
+            sfql, rasfql and rasf-model learn tables, the other agents networks. rasftd3 is the agent for continuous
+            actions (a Box). With auto, the choice depends on actions and observations, and `notes` give the reason.
+            Default: auto.
         risk: One or several risks that policies are trained for. With several risks, the policies of each risk choose
             the actions in an equal share of `steps_per_task`. Default: neutral.
         steps_per_task: Steps of the environment for each task. Default: 20,000 for tables, 200,000 for the paper's
-            networks, 100,000 for rasfdqn.
-        gamma: Discount. Default: 0.95 for tables, 0.9 for the paper's networks, 0.99 for rasfdqn.
+            networks, 100,000 for rasfdqn and rasftd3.
+        gamma: Discount. Default: 0.95 for tables, 0.9 for the paper's networks, 0.99 for rasfdqn and rasftd3.
         seed: Seed of all random numbers; the same seed gives bit-identical results. Default: 0.
         phi: `phi(obs, action, next_obs, info)` returns the features (d,), which replace the reward. The function may
             also have parameters named `reward`, `terminated` and `truncated`, and attributes `bounds`, `signs` and
@@ -163,6 +164,21 @@ def learn(
             else the events that the environment declares.
         averse_episodes: Share of training episodes that act with a drawn level of aversion, for "rasfdqn". Default:
             0.5.
+
+    Settings of "rasftd3" (see also rasf.ActorSettings), in addition to those of "rasfdqn":
+        widths: As above. Default: (256, 256).
+        batch: As above. Default: 256.
+        updates: As above. Default: 0.25.
+        learning_rate: Learning rate of the critics. Default: 1e-3.
+        actor_learning_rate: Learning rate of the actors. Default: 3e-4.
+        target_period: As above. Default: 200.
+        average: As above. Default: 2500.
+        exploration: As above. Default: 0.05.
+        warmup: As above. Default: 1000.
+        n_step: Always 1.
+        noise: Standard deviation of the Gaussian noise on actions in training, where actions range from -1 to 1.
+            Default: 0.2.
+        policies_per_update: The most policies that learn in an update; with more policies, they take turns. Default: 8.
 
     Returns:
         A `PolicyLibrary`. Its `history` has the return and the failures of each policy in training, and its `notes`

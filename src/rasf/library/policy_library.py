@@ -189,7 +189,7 @@ class PolicyLibrary:
             batch: whether to return all of them, not only the first.
         """
         own = self._actions.own_batch(actions)
-        return own if batch else self._one(own[0])
+        return own if batch else self._one(np.asarray(own[0]))
 
     def _one(self, action: Any) -> Any:
         """A single action: an int if actions are numbered, else an array."""

@@ -56,7 +56,12 @@ def first_thresholds(sources, obs, w, risk):
 def of_moments(rng):
     mean, std = rng.normal(size=(K, B, A)), rng.uniform(0.1, 2.0, (K, B, A))
     scores = SimpleNamespace(mean=mean, std=std, values=mean)
-    return SimpleNamespace(laws=lambda obs, w: None, scores=lambda obs, w, risk: scores, n_actions=A), mean, std
+    return sources_of(A, laws=lambda obs, w: None, scores=lambda obs, w, risk: scores), mean, std
+
+
+def sources_of(n_actions, **parts):
+    """Policies whose actions are numbered."""
+    return SimpleNamespace(n_actions=n_actions, actions=lambda obs, chosen: chosen, **parts)
 
 
 @pytest.mark.parametrize("risk", RISKS)
@@ -79,11 +84,11 @@ def test_normal_laws_by_integration(risk):
 
 def test_where_no_loss_can_reach_the_threshold_the_mean_decides():
     probs, values = np.array([[0.5, 0.5], [0.1, 0.9]])[None, None], np.array([0.0, 1.0])
-    sources = SimpleNamespace(laws=lambda obs, w: (probs, values), n_actions=2)
+    sources = sources_of(2, laws=lambda obs, w: (probs, values))
     above, one = np.full(1, 5.0), np.ones(1)
     assert act_by_stock(sources, np.zeros((1, 1)), W, CVaR(0.1), above, one).tolist() == [1]
     # of two policies that the risk does not tell apart, the one with the larger mean is selected
-    twice = SimpleNamespace(laws=lambda obs, w: (np.concatenate([probs, probs[..., ::-1, :]]), values), n_actions=2)
+    twice = sources_of(2, laws=lambda obs, w: (np.concatenate([probs, probs[..., ::-1, :]]), values))
     rule = static_rule(twice, W, CVaR(0.1))
     assert rule.select(np.zeros((1, 1)), memory_of(above, one)).tolist() == [1 * 2 + 0]
 
@@ -103,7 +108,7 @@ def test_what_a_table_does_not_know_is_not_chosen():
 def test_laws_by_their_sums(risk):
     rng = np.random.default_rng(1)
     probs, values = rng.dirichlet(np.ones(7), (K, B, A)), np.sort(rng.normal(size=7))
-    sources = SimpleNamespace(laws=lambda obs, w: (probs, values), n_actions=A)
+    sources = sources_of(A, laws=lambda obs, w: (probs, values))
     stock, discount = rng.normal(size=B), rng.uniform(0.3, 1.0, B)
     actions = act_by_stock(sources, np.zeros((B, 1)), W, risk, stock, discount)
     b = first_thresholds(sources, np.zeros((B, 1)), W, risk)

@@ -34,6 +34,7 @@ def exact_sources(rng, S=4, A=3):
 
     sources = SimpleNamespace(scores=scores, n_actions=A, n_features=D, gamma=GAMMA, check=lambda risk: None)
     sources.seen = lambda obs: np.ones(len(obs), bool)
+    sources.actions = lambda obs, chosen: chosen
     sources.act = lambda obs, w, risk: scores(obs, w, risk).mean.max(axis=0).argmax(axis=1)
     return sources, [(task, NEUTRAL) for task in tasks], P, phi
 
@@ -161,6 +162,7 @@ def test_where_nobody_knows_anything_the_driver_goes_on():
         return SimpleNamespace(values=mean, mean=mean, std=0 * mean)
 
     sources = SimpleNamespace(scores=scores, n_actions=1, n_features=1, gamma=0.9, check=lambda risk: None)
+    sources.actions = lambda obs, chosen: chosen
     sources.seen = lambda obs: obs[:, 0] != 1
     free = PerStateRisk(sources, np.ones(1), NEUTRAL, np.ones(1))
     rule = WithinLimits.of(free, read_limits({0: 0.05}, 1), [((1.0,), NEUTRAL)] * 2)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MOST_ACTIONS = 2**15  # tables number actions in 16 bits
 _MOST_SIZE = 1_000  # largest number of entries of a vector
 _TYPES = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_EXACT = 2**53  # largest whole number up to which float64 is exact
 _SLACK = 1e-6  # by which an entry may leave [-1, 1], as numbers of float32 are rounded
 
 
@@ -99,7 +100,7 @@ class BoxActions:
             ValueError: A bound is infinite, an entry has only one value, or there are too many entries.
         """
         low, high = (np.asarray(bound, np.float64).ravel() for bound in (space.low, space.high))
-        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        if not space.is_bounded("both"):
             raise ValueError(
                 "the action space must have finite bounds, so that actions can be scaled; wrap the environment in "
                 "gymnasium.wrappers.RescaleAction or in an ActionWrapper whose action_space has finite bounds"
@@ -123,8 +124,12 @@ class BoxActions:
             raise ValueError(f"the type of actions must be one of {', '.join(_TYPES)}, got {dtype!r:.60}")
         if not (1 <= size <= _MOST_SIZE and len(low) == len(high) == size and min(shape, default=1) > 0):
             raise ValueError(f"actions must have 1 to {_MOST_SIZE} entries, with a bound each, got shape {shape!r:.60}")
-        if not all(math.isfinite(one - other) and one < other for one, other in zip(low, high, strict=True)):
-            raise ValueError(f"the bounds of actions must be finite and in increasing order, got {low} and {high}")
+        least, most = _range(dtype)
+        if not all(least <= one < other <= most for one, other in zip(low, high, strict=True)):
+            raise ValueError(
+                f"the bounds of actions must be finite, in increasing order and within {dtype}, got {low!r:.60} and "
+                f"{high!r:.60}"
+            )
         return cls(tuple(map(float, low)), tuple(map(float, high)), tuple(map(int, shape)), dtype)
 
     @property
@@ -144,7 +149,7 @@ class BoxActions:
         given = np.asarray(action, np.float64)
         if given.shape != (self.size,):
             raise ValueError(f"action must have shape ({self.size},), got {given.shape}")
-        return self.own_batch(given[None])[0]
+        return np.asarray(self.own_batch(given[None])[0])  # an array also if the shape is ()
 
     def own_batch(self, actions: npt.ArrayLike) -> np.ndarray:
         """Return actions (B, m) as the environment takes them, (B, ..); see `own`."""
@@ -179,6 +184,15 @@ class BoxActions:
     def to_json(self) -> Header:
         """Return the actions as JSON, for the header of a file."""
         return {"low": [*self.low], "high": [*self.high], "shape": [*self.shape], "dtype": self.dtype}
+
+
+def _range(dtype: str) -> tuple[float, float]:
+    """Return the smallest and the largest number of a type; whole numbers end where float64 is no longer exact."""
+    if dtype.startswith("float"):
+        limits = np.finfo(dtype)
+        return float(limits.min) / 2, float(limits.max) / 2  # so that the range high - low is finite
+    whole = np.iinfo(dtype)
+    return max(whole.min, -_EXACT), min(whole.max, _EXACT)
 
 
 Actions: TypeAlias = DiscreteActions | BoxActions

@@ -129,7 +129,7 @@ class EnvironmentDescription:
             other: the other description.
             names: names of the fields to compare. Default: all fields except `feature_names`.
         """
-        return next((name for name in names or _JSON if getattr(self, name) != getattr(other, name)), None)
+        return next((name for name in names or (*_JSON, "box") if getattr(self, name) != getattr(other, name)), None)
 
     def to_json(self) -> Header:
         """Return the description as JSON, for the header of a file."""
@@ -151,8 +151,9 @@ class EnvironmentDescription:
         """
         for name, kinds in (_JSON | _LATER).items():
             value = header.get(name) if name in _LATER else header[name]
-            least = {"first_action": -_MOST, "n_actions": 1 if header.get("box") is None else 0}.get(name, 1)
-            if type(value) not in kinds or (type(value) is int and not least <= value <= _MOST):
+            vectors = name == "n_actions" and header.get("box") is not None
+            least, most = (-_MOST if name == "first_action" else 1 - vectors), _MOST * (not vectors)
+            if type(value) not in kinds or (type(value) is int and not least <= value <= most):
                 raise ValueError(f"the {name} of its environment cannot be {value!r:.60}")
         if ":" in (header["id"] or ""):  # Gymnasium would import the module before the colon
             raise ValueError(f"its environment's id must not name a module, got {header['id']!r:.60}")

@@ -337,7 +337,7 @@ def _open_bounds(env: gymnasium.Env, phi: Phi | None) -> Floats:
     """Take a step to count the features, and return infinite bounds (d, 2)."""
     actions = actions_of(env.action_space)
     answers.checked_reset(env, 0)
-    features = answers.numbers_of(answers.checked("step", env.step(actions.own_batch(actions.first_of(1))[0]))[1])
+    features = answers.numbers_of(answers.checked("step", env.step(actions.own(actions.first_of(1)[0])))[1])
     if features.ndim != 1 or features.size == 0:
         raise ValueError(answers.wrong_features(features.shape, None, phi))
     return np.tile([-np.inf, np.inf], (len(features), 1))

@@ -195,7 +195,7 @@ def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ())
     encoder, table, networks = env.encoder, AGENTS["rasfql"], networks_for(risks)
     preferred = getattr(env.env.unwrapped, "preferred_agent", None)
     if preferred is not None:
-        return library_agent(preferred), "the environment names it"
+        return library_agent(preferred), "the environment declares this agent"
     if env.actions.size:
         return AGENTS[_CONTINUOUS], f"actions are vectors of {env.actions.size} numbers"
     if not encoder.integers:

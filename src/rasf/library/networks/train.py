@@ -455,7 +455,13 @@ def _base_scores(base_library: FrozenPolicies | None, stream: _Stream) -> BaseSc
     """Return a function for the best scores of the base library's policies, or None without a base library."""
     if base_library is None:
         return None
-    return lambda obs, now: base_library.scores(obs, stream.w[now], stream.risks[now]).values.max(axis=0)
+
+    def best(obs: npt.NDArray[np.float32], now: int) -> Any:
+        scores = base_library.scores(obs, stream.w[now], stream.risks[now]).values.max(axis=0)
+        proposed = base_library.proposals(obs)
+        return scores if proposed is None else (scores, proposed)
+
+    return best
 
 
 def _atoms(

@@ -63,7 +63,7 @@ _BEYOND = {
     "prioritised": 0.0,
 }
 BOOTSTRAPS = ("own", "gpi")
-AGENTS_HERE = tuple(name for name, spec in AGENTS.items() if spec.family is Family.NETWORKS)
+AGENTS_HERE = tuple(name for name, spec in AGENTS.items() if spec.family is Family.NETWORKS and not spec.continuous)
 
 
 class LateTipReacher(Reacher):
