@@ -99,7 +99,7 @@ class MeanLowRank(MeanOnly):
         return *(widths,) * self.mean_networks, tuple((width + 1) // 2 for width in widths)
 
     def mean_heads(self, networks: Networks, w: Array) -> TaskHeads:
-        """Reduce each network of psi to a . w and b . w, without events, and the logarithms of the means of events."""
+        """Reduce each network of psi to a . w and b . w, without events, and the logarithms of the events' means."""
         xp, events = array_namespace(w), np.array(self.events, int)
         plain, every = xp.where(self._is_event, 0.0, w), np.arange(self.shapes()[0].size)
         zeros = xp.zeros_like(plain)

@@ -2,12 +2,11 @@
 
 The columns of a row are defined in this module only. With m numbers per observation and d features, the columns are
 
-An action is an index, or a vector of `action_size` numbers. `last` is 1 if the episode is over after the step,
-terminated or truncated. A sample is a window: a step and up to n_step - 1 steps that follow it in the same episode.
-Steps that are not in the replay are left out.
+    row    obs (m columns), next_obs (m), phi (d), action, not_terminated, task (an index), last
 
-`last` is 1 if the episode terminated or was truncated after the step. A sample is a window: a step and up to n_step - 1
-steps that follow this step in the same episode. A window is shorter if later steps are not in the replay.
+An action is an index (one column), or a vector (a column for each of its numbers). `last` is 1 if the episode
+terminated or was truncated after the step. A sample is a window: a step and up to n_step - 1 steps that follow this
+step in the same episode. A window is shorter if later steps are not in the replay.
 
 Steps are stored in rounds of one step per environment. The fused driver uses `Ring`, which requires that every
 environment takes a step in every round. The stepped driver uses `HostReplay`, where an environment may skip a round.
@@ -34,9 +33,9 @@ class Windows(NamedTuple):
 
     Attributes:
         obs: The first observation (B, m).
-        action: (B, n), or (B, n, action_size).
-        phi: (B, n, d).
-        next_obs: (B, n, m).
+        action: Actions (B, n), or (B, n, action_size) if actions are vectors.
+        phi: Features (B, n, d) of the steps.
+        next_obs: Observations (B, n, m) after the steps.
         not_terminated: (B, n), 0 for steps after which no return remains (termination, or the agent's `limit`), else 1.
         task: Index (B,) of the task that was active in the first step.
         follows: (B, n), 1 for steps of the window, 0 for padding after the last step of the window.
@@ -90,7 +89,7 @@ def unpack(rows: Array, observation_size: int, next_size: int | None = None, act
         rows: Rows (.., R).
         observation_size: Size n of an observation.
         next_size: Size of the next observation. Default: n.
-        action_size: Number of entries of an action; 0 for an index. Default: 0.
+        action_size: Number of entries of an action that is a vector; 0 if actions are indices. Default: 0.
     """
     n = observation_size
     end = 2 * n if next_size is None else n + next_size
@@ -120,10 +119,10 @@ class Drawn(NamedTuple):
     follows: Array
 
     def windows(self, action_size: int = 0) -> Windows:
-        """Return the same windows with named columns.
+        """Return the windows with named columns.
 
         Args:
-            action_size: Number of entries of an action; 0 for an index. Default: 0.
+            action_size: Number of entries of an action that is a vector; 0 if actions are indices. Default: 0.
         """
         rest = unpack(self.rest, 0, self.obs.shape[-1], action_size)
         return Windows(
