@@ -101,8 +101,8 @@ def learn(
         once: Indices of features that occur at most once per episode, such as a crash. With histograms, the return of
             such a feature is bounded by its value in one step. rasfdqn treats these features as `events`. Default:
             none.
-        extra_tasks: Additional weights (m, d), or a number of weightings to draw; networks learn their policies
-            off-policy. There is one such policy for each weighting and risk. It never acts in training. Default: 0.
+        extra_tasks: Weights (m, d) of additional tasks, or a number of such tasks to draw. Networks learn a policy for
+            each of these tasks and each risk off-policy. These policies never act in training. Default: 0.
         env_kwargs: Keyword arguments of the environment. They require `env` to be an id. Default: none.
         failure: `failure(step)` returns whether a `rasf.Step` is a failure. Default: the environment's info["failure"].
         base_library: A library whose policies take part in exploration by GPI and do not change. Default: none.
@@ -129,8 +129,8 @@ def learn(
         margin: Largest loss of value by exploring an action other than the best, in units of the largest known reward.
             Default: 0.1.
         optimism: Assumed value of an untried action, in units of the largest known reward. Default: 0.3.
-        prior: Largest number of virtual tries by which failures in similar states enter the estimate for a state.
-            Default: 20.
+        prior: Largest number of virtual tries that are added to the tries of an action in a state. Virtual tries fail
+            as often as tries in similar states. Default: 20.
 
     Settings of networks (see also rasf.NetworkSettings). If two defaults are given, the second is for "rasfdqn":
         widths: Units of the hidden layers. Default: (256, 256) / (64, 64).
@@ -161,8 +161,8 @@ def learn(
         atoms: Atoms of each histogram, for "sfc51" and "rasfc51". Default: 51.
         events: Indices of rare features that are never negative, for "rasfdqn". Default: the features in `once`, or
             else the events that the environment declares.
-        averse_episodes: Share of training episodes that act with a drawn level of aversion, for "rasfdqn". Default:
-            0.5.
+        averse_episodes: Share of training episodes in which the behaviour policy is averse to a random degree, for
+            "rasfdqn". Default: 0.5.
 
     Returns:
         A `PolicyLibrary`. Its `history` has the return and the failures of each policy in training, and its `notes`
