@@ -101,8 +101,8 @@ def learn(
         once: Indices of features that occur at most once per episode, such as a crash. With histograms, the return of
             such a feature is bounded by its value in one step. rasfdqn treats these features as `events`. Default:
             none.
-        extra_tasks: Weights (m, d) of additional tasks, or a number of such tasks to draw. Networks learn a policy for
-            each of these tasks and each risk off-policy. These policies never act in training. Default: 0.
+        extra_tasks: Additional weights (m, d), or a number of weightings to draw; networks learn their policies
+            off-policy. There is one such policy for each weighting and risk. It never acts in training. Default: 0.
         env_kwargs: Keyword arguments of the environment. They require `env` to be an id. Default: none.
         failure: `failure(step)` returns whether a `rasf.Step` is a failure. Default: the environment's info["failure"].
         base_library: A library whose policies take part in exploration by GPI and do not change. Default: none.
