@@ -3,14 +3,14 @@
 For each transition (s, a, phi, s') and each policy k with weights w_k:
 
     critic    Z_k(s, a)  <-  phi + gamma Z_k(s', pi_k(s'))         by the target networks
-    actor     pi_k(s)    up the gradient of  risk[Z_k(s, pi_k(s)) . w_k]
+    actor     pi_k(s)    moves up the gradient of  risk[Z_k(s, pi_k(s)) . w_k]
 
 This is the deterministic policy gradient of TD3 (Fujimoto and others, 2018) with the risk of the return in place of its
-mean. The networks of Z (`MeanLowRank`) have one action, and the action's vector among their inputs:
+mean. The networks of Z (`MeanLowRank`) have outputs for a single action, whose vector is among their inputs:
 
     inputs of a critic    action (P numbers in [-1, 1]), observation (n), time left
 
-The actions of all K policies at a state are the candidates of GPI, its *proposals*. They have the place of numbered
+The actions of all K policies at a state are the candidates of GPI, called *proposals*. They take the place of numbered
 actions, so that scores have shape (K, B, A) with A = K. Entry (i, b, j) is the score of policy i for the action that
 policy j proposes at observation b. GPI over any finite set of actions that contains the action of every policy is never
 worse than the best policy (docs/theory.md).
@@ -37,19 +37,19 @@ from rasf.deep.replay import Windows
 from rasf.deep.settings import ActorSettings, NetworkSettings
 from rasf.risk import Risk
 
-_FIRST_ACTIONS = 0.01  # factor of an actor's last layer at the start of training, so that first actions are near 0
+_FIRST_ACTIONS = 0.01  # the initial last layer of an actor is multiplied by this, so that first actions are near 0
 _SMOOTHING, _SMOOTHED = 0.1, 0.2  # standard deviation and bound of the noise that is added to actions in targets
 
 
 class ActorCritic(NamedTuple):
-    """Networks of the return distributions, and K actors."""
+    """Critics, which are the networks of the return distributions, and K actors."""
 
     critic: Networks
     actor: Network
 
 
 class ActorHeads(NamedTuple):
-    """`ActorCritic` whose critics are reduced to the outputs that a task needs."""
+    """The critics, reduced to the outputs that a task needs, and the K actors."""
 
     critic: TaskHeads
     actor: Network
@@ -69,7 +69,7 @@ def rows_of(actions: Array, x: Array) -> Array:
 
 
 def by_proposal(outputs: Parts, policies: int) -> Parts:
-    """Return outputs (K, B K, 1, H, M) at the rows of `rows_of` as outputs (K, B, K, H, M)."""
+    """Reshape the outputs (K, B K, 1, H, M) at the rows of `rows_of` to (K, B, K, H, M), with proposals on axis 2."""
     return tuple(part.reshape(len(part), -1, policies, *part.shape[-2:]) for part in outputs)
 
 
@@ -88,7 +88,7 @@ class ActorAgent(Agent):
         policies: int | None = None,
         **more: Any,
     ) -> Self:
-        """Return the agent; arguments as for `Agent`, except for `n_actions`, which is not used.
+        """Return the agent; arguments as for `Agent.create`, but `n_actions` and `atoms` are not used.
 
         Raises:
             ValueError: Sizes do not fit together, or a number is invalid.
@@ -116,11 +116,11 @@ class ActorAgent(Agent):
         """Return an estimate of the bytes that training needs; arguments as for `Agent`."""
         found = super().memory_needed(transitions, observation_size, features, item)
         widths, taught = sum(self._chosen.widths), min(self.policies, self._chosen.policies_per_update)
-        # hidden layers of three critics and the actor, for every policy's own action, with their gradients
+        # hidden outputs, and their gradients, of three critics and the actor, for the own action of each policy
         return found + 4.0 * 2 * 4 * taught * self._chosen.batch * widths
 
     def init(self, key: Array) -> Learner:
-        """Return a learner with random networks. At the end of training the averaged actors are frozen, if any."""
+        """Return a learner with random networks. It has no `chooser`, because actors themselves can be frozen."""
         return super().init(key)._replace(chooser=())
 
     def initial(self, key: Array) -> ActorCritic:
@@ -221,7 +221,7 @@ class ActorAgent(Agent):
         return Learner(online, learner.target, optimiser, learner.updates + 1, average), found
 
     def _actor_loss(self, some: ActorCritic, x: Array, w: Array, risk: Risk | Array, spread: Array) -> Array:
-        """The loss of some actors: the negative scores of their actions, each policy's in units of its usual score."""
+        """Return the loss of some actors: negative scores of their actions, divided by the policy's typical score."""
         critic, law = jax.lax.stop_gradient(self.with_spread(some, spread).critic), self.law
         if isinstance(law, MeanLowRank) and law.mean_networks > 1:  # one network of the mean suffices, as in TD3
             critic, law = (critic[0], critic[-1]), replace(law, mean_networks=1)
@@ -240,36 +240,36 @@ class ActorAgent(Agent):
         return -jnp.mean(jnp.sum(scores[..., 0] / jnp.maximum(usual, 1e-12)[:, None], axis=0))
 
     def _with_frozen(self, frozen: Array, before: ActorCritic, after: ActorCritic) -> ActorCritic:
-        """Return networks after an update, with the actors before it if policies are frozen."""
+        """Return the networks after an update. If policies are frozen, the actors are those before the update."""
         kept = jax.tree.map(lambda one, other: jnp.where(frozen, one, other), before.actor, after.actor)
         return after._replace(actor=kept)
 
     def _smoothed(self, actions: Array, updates: Array) -> Array:
-        """Return actions (C, B, P) with noise, which makes targets vary less between nearby actions."""
+        """Return the actions (C, B, P) of C actors with noise, so that targets vary less between nearby actions."""
         noise = jax.random.normal(jax.random.fold_in(jax.random.key(0), updates), actions.shape)
         return jnp.clip(actions + jnp.clip(_SMOOTHING * noise, -_SMOOTHED, _SMOOTHED), -1.0, 1.0)
 
     def _actions(self, actor: Network, x: Array) -> Array:
-        """The actions (C, B, P) of C actors at inputs x (B, n)."""
+        """Return the actions (C, B, P) of C actors at inputs x (B, n)."""
         shape = Heads(1, actor.heads.bias.shape[-1])
         return jnp.tanh(read_heads(actor.heads, encode(actor, x, self.activation), shape)[:, :, 0, 0])
 
     def _outputs_at(self, critic: Networks, actions: Array, x: Array) -> Parts:
-        """Outputs (C, B, H, M) of every part, for actions (B, P) or (C, B, P) at inputs x (B, n)."""
+        """Return outputs (C, B, H, M) of every part, for actions (B, P) or (C, B, P) at inputs x (B, n)."""
         read = self._read(critic, self._rows(actions, x), self.law.shapes())
         return self.at_time(tuple(part[:, :, 0] for part in read), x)
 
     def _of_proposals(self, task_heads: ActorHeads, x: Array) -> Parts:
-        """Outputs (K, B, K, H, M) of every part, for all proposals at inputs x (B, n)."""
+        """Return outputs (K, B, K, H, M) of every part, for all proposals at inputs x (B, n)."""
         rows, reduced = rows_of(self._actions(task_heads.actor, x).swapaxes(0, 1), x), task_heads.critic
         read = self._read(reduced.networks, rows, self.law.task_shapes(reduced))
         return self.at_time(by_proposal(read, self.policies), x)
 
     def _rows(self, actions: Array, x: Array) -> Array:
-        """Inputs of critics for actions (.., B, P) at inputs x (B, n)."""
+        """Return the inputs of critics for actions (.., B, P) at inputs x (B, n)."""
         return jnp.concatenate([actions, jnp.broadcast_to(x, (*actions.shape[:-1], x.shape[-1]))], axis=-1)
 
     def _read(self, networks: Networks, rows: Array, shapes: tuple[Heads, ...]) -> Parts:
-        """Outputs (C, R, 1, H, M) of every part at rows (R, n) or (C, R, n)."""
+        """Return outputs (C, R, 1, H, M) of every part at R rows of inputs, (R, n) or (C, R, n)."""
         pairs = zip(networks, shapes, strict=True)
         return tuple(read_heads(one.heads, encode(one, rows, self.activation), shape) for one, shape in pairs)

@@ -57,7 +57,7 @@ from rasf.risk import MeanVariance, Risk
 from rasf.world import World
 
 _LAST_RATE = 0.02  # final learning rate as a share of the initial learning rate, with the setting `decay`
-_NEARLY = 0.2  # allowed loss of score, as a share of the mean difference between the best and the worst action
+_NEARLY = 0.2  # defines "much worse" in the module's header
 
 
 class Tasks(NamedTuple):
@@ -139,7 +139,7 @@ class Agent:
         active_features: The largest number of nonzero weights of a task. Scoring histograms needs this many heads.
         planned: Number of updates of the whole training. If it is 0, the settings `decay`, `exploration` and `freeze`
             have no effect. Default: 0.
-        risk: A function from a beta to a risk, such as the class of the risk. Default: `MeanVariance`.
+        risk: A function from a beta to a risk. Default: `MeanVariance`.
         optimiser: A function from the learning rate to an optimiser. Default: Adam.
         activation: The activation of the hidden layers. The stepped driver computes actions in numpy and supports only
             tanh. Default: tanh.
@@ -280,14 +280,14 @@ class Agent:
         return self.optimiser(self.falling(self.settings.learning_rate))
 
     def falling(self, rate: float) -> Any:
-        """Return a learning rate, or its schedule if it decays over the planned updates."""
+        """Return the learning rate `rate`, or, with the setting `decay`, a schedule that decreases from `rate`."""
         decays = self.settings.decay and self.planned
         return optax.linear_schedule(rate, _LAST_RATE * rate, self.planned) if decays else rate
 
     def epsilon_at(self, step: Array) -> Array:
         """Return the probability of exploring after a total of `step` steps of all environments, in numpy or jax."""
         xp, chosen = array_namespace(step), self.settings
-        falling = chosen.exploration * self.planned / chosen.updates  # number of steps
+        falling = chosen.exploration * self.planned / chosen.updates  # number of steps in which epsilon decreases
         if not falling:
             return xp.asarray(chosen.epsilon)
         return xp.maximum(chosen.epsilon, 1.0 - (1.0 - chosen.epsilon) * step / falling)
@@ -364,7 +364,7 @@ class Agent:
         return tuple(choose_policies(one, chosen) for one in networks)
 
     def copy_target(self, learner: Learner) -> Learner:
-        """Return the learner after a copy of the online networks to the target networks, if `target_period` is set."""
+        """Return the learner with the online networks as target networks, or without any if `target_period` is 0."""
         copied = jax.tree.map(jnp.copy, learner.online) if self.settings.target_period else ()
         return learner._replace(target=copied)
 
@@ -373,7 +373,7 @@ class Agent:
         return jax.random.randint(key, (n,), 0, self.actions), jnp.zeros((n, 0))
 
     def take(self, task_heads: Any, x: Array, chosen: Array, noise: Array) -> Array:
-        """Return the action of an index; agents whose actions are vectors return the vector, with noise.
+        """Return the action that has a given index: the index itself, or, if actions are vectors, a vector with noise.
 
         Args:
             task_heads: The reduced networks.
@@ -386,7 +386,7 @@ class Agent:
     def plain_take(
         self, candidates: npt.NDArray[Any] | None, chosen: Ints, noise: npt.NDArray[Any]
     ) -> npt.NDArray[Any]:
-        """Return the actions (n,) of indices; see `take`.
+        """Return the actions that have the indices `chosen`; see `take`.
 
         Args:
             candidates: The actions (n, A, action_size) from `plain_outputs`, if actions are vectors.
@@ -396,17 +396,21 @@ class Agent:
         return chosen
 
     def plain_heads(self, networks: Any, w: Floats) -> Any:
-        """Reduce networks in numpy to what `plain_outputs` needs for a task w (d,)."""
+        """Reduce networks in numpy to what `plain_outputs` needs for a task with the weights w (d,)."""
         return self.law.plain_heads(networks, w)
 
     def plain_outputs(
         self, heads: Any, x: npt.NDArray[np.float32]
     ) -> tuple[Parts, TaskHeads, npt.NDArray[np.float32] | None]:
-        """Return outputs (K, B, A, H, M) in numpy, the heads that `law` needs, and the candidate actions, if vectors.
+        """Return the outputs of reduced networks, in numpy.
 
         Args:
             heads: The networks, reduced by `plain_heads`.
             x: Inputs (B, n).
+
+        Returns:
+            Outputs (K, B, A, H, M) of every part, the reduced networks as `law` needs them, and the candidate actions
+            (B, A, action_size), or None if actions are numbered.
         """
         shapes = self.law.task_shapes(heads)
         found = tuple(plain_outputs(one, x, shape) for one, shape in zip(heads.networks, shapes, strict=True))
@@ -470,7 +474,7 @@ class Agent:
             learner: The state before the update.
             batch: B windows: transitions with the steps that follow them.
             tasks: The tasks of the stream.
-            by: The risk of all policies, in which case policy k learns for task k. Or the task and beta of each policy.
+            by: Either one risk, for which policy k learns task k, or the task and the beta of each policy.
             within: The range of each feature over all steps so far.
             weight: The weight (B,) of each window's loss. Default: 1.
             spread: Typical standard deviations (d,) of the features' returns. Default: 1.
@@ -497,15 +501,15 @@ class Agent:
         steps, optimiser = self.gradient_step.update(gradient, learner.optimiser)
         online, done = optax.apply_updates(learner.online, steps), learner.updates + 1
         average, chooser = self.averaged(learner, online), learner.chooser
-        if chooser:  # after `_freeze_after` updates, the averaged networks of that update choose a'
+        if chooser:  # from update `_freeze_after` on, the averaged networks of that update choose a'
             now = jax.lax.cond(done < self._freeze_after, lambda: online, lambda: average or online)
             chooser = jax.lax.cond(done <= self._freeze_after, lambda: now, lambda: chooser)
         return Learner(online, learner.target, optimiser, done, average, chooser), found
 
     def averaged(self, learner: Learner, online: Any) -> Any:
-        """Return the averaged networks after an update, from the learner before it and the new online networks.
+        """Return the averaged networks after an update, given the learner before it and the new online networks.
 
-        They are the mean over all updates at first, and later over about the last `average` updates.
+        The average is at first over all updates, and later over about the last `average` updates.
         """
         if not learner.average:
             return ()

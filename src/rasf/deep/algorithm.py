@@ -43,7 +43,7 @@ from rasf.risk import Risk
 from rasf.transfer import gpi_actions
 from rasf.world import World
 
-_MOST_AVERSE = 2.0  # largest aversion of an episode, in standard deviations of the return
+_MOST_AVERSE = 2.0  # largest number of standard deviations of the return by which an episode's scores are reduced
 _AVERSION = 7  # constant that is folded into the key of a round to draw aversions
 # The largest number n of steps for which a random action is repeated. The probability of n is proportional to 1 / n^2,
 # so the mean of n would be infinite without a maximum.
@@ -58,7 +58,7 @@ class StepChance(NamedTuple):
         explore: A uniform number. The environment explores if this number is below epsilon.
         action: A random action.
         repeat: The number of steps for which the random action is taken.
-        aversion: For an episode that begins: by how many standard deviations of the return scores are reduced.
+        aversion: In an episode that begins, scores are reduced by this number of standard deviations of the return.
         noise: Noise (n, action_size) that is added to actions that are vectors.
     """
 
@@ -171,11 +171,11 @@ class Held(NamedTuple):
         return cls(action, np.zeros(n, np.int32), np.zeros(n, np.float32))
 
     def begun(self, chance: StepChance, fresh: Array) -> Held:
-        """Return the state with the drawn aversion in environments where an episode begins.
+        """Return the state. Environments in which an episode begins get the drawn aversion.
 
         Args:
             chance: The random numbers of the round.
-            fresh: Whether an episode begins (n,).
+            fresh: Whether an episode begins in each environment (n,).
         """
         aversion = array_namespace(fresh, self.left).where(fresh, chance.aversion, self.aversion)
         return self._replace(aversion=aversion.astype(self.aversion.dtype))
@@ -300,9 +300,9 @@ class Scaling(NamedTuple):
 
 
 def _size_of_columns(obs: Array, objects: int) -> Array:
-    """Return the root mean square of each of an object's `objects` numbers, tiled to the size of an observation.
+    """Return the root mean square of each number of an object, repeated to the size of an observation.
 
-    The mean is over the present objects. An object whose numbers are all zero is absent.
+    An object has `objects` numbers, and is absent if all of them are zero. The mean is over the present objects.
     """
     xp = array_namespace(obs)
     each = obs.reshape(-1, objects)
@@ -373,7 +373,7 @@ class Goal(NamedTuple):
 
     Attributes:
         tasks: The tasks in which experience is collected.
-        by: A beta () for all policies, in which case policy k learns for task k. Or a task and a beta for each policy.
+        by: Either one beta (), for which policy k learns task k, or the task and the beta of each policy.
     """
 
     tasks: Tasks

@@ -39,7 +39,7 @@ from rasf.deep.replay import Ring, Steps
 from rasf.deep.settings import MomentSettings
 from rasf.world import World, action_size
 
-_UNROLLED = 4  # updates that the compiler unrolls: more compile slowly, fewer cost a tenth of the speed on a CPU
+_UNROLLED = 4  # updates that the compiler unrolls; with more, compilation is slow, and with fewer, a CPU is 10 % slower
 _PLAIN_PERIOD = 1_000  # number of updates in a period if there are no target networks
 
 
@@ -63,7 +63,10 @@ class RunConfig(NamedTuple):
 
 
 class Rated(NamedTuple):
-    """Priorities, and the rows (B,) and errors (B,) of the last update. The next update first stores these errors."""
+    """Priorities, and the rows (B,) and errors (B,) of the last update.
+
+    The next update stores these errors as priorities before it draws rows.
+    """
 
     priorities: Priorities
     rows: Array
@@ -71,7 +74,7 @@ class Rated(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """The state of one run. `state` (E, ..): states of the environments. `age` (E,): steps of the episodes."""
+    """The state of one run. `state` (E, ..): states of the environments. `age` (E,): steps of the episodes so far."""
 
     learner: Learner
     state: Any
@@ -131,7 +134,7 @@ class Chunk(NamedTuple):
     Attributes:
         step: Number of steps so far.
         length: Number of steps of the chunk.
-        task: Index of the task, if tasks are not interleaved.
+        task: Index of the task; 0 if tasks are interleaved.
         lanes: The lanes.
         phi: Mean features (L, E, d) of each environment.
         loss: Mean losses (L,).
@@ -155,7 +158,7 @@ def environments(agent: Agent, tasks: int) -> int:
 def period_of(agent: Agent, tasks: int = 1) -> int:
     """Return the number of steps of a period, summed over all environments.
 
-    A period has whole rounds with about `target_period` updates.
+    A period is a whole number of rounds, in which about `target_period` updates are done.
 
     Args:
         agent: The agent.
@@ -211,9 +214,10 @@ def chunks(
 
 @partial(jax.jit, donate_argnums=0)
 def _with_new_episodes(lanes: Lane, begin: Array) -> Lane:
-    """Return the lanes with new episodes, for the start of a new task. Every lane has one environment.
+    """Return the lanes with new episodes, for the start of a new task, if tasks are not interleaved.
 
-    The last stored step is marked as the end of its episode, so that no n-step sum includes steps of the new task.
+    Every lane then has one environment. The last stored step is marked as the end of its episode, so that no n-step sum
+    includes steps of the new task.
     """
     rows = lanes.ring.rows
     ring = Ring(rows.at[:, (begin - 1) % rows.shape[1], -1].set(1.0))
@@ -282,7 +286,7 @@ def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
     rated: Rated | tuple[()] = ()
     if chosen.prioritised:
         batch = (chosen.batch,)
-        # placeholders for the first update, which gives row 0 the priority 1, as all new rows have
+        # placeholders, by which the first update sets the priority of row 0 to 1. All new rows have this priority
         rated = Rated(Priorities.empty(len(ring.rows)), jnp.zeros(batch, jnp.int32), jnp.ones(batch))
     nothing = jnp.zeros(features)
     return Lane(
@@ -309,7 +313,7 @@ def advance(
         config: The config of the lane.
         lane: The lane before the stage.
         begin: Number of the first round.
-        task: Index of the active task, if tasks are not interleaved.
+        task: Index of the active task; not used if tasks are interleaved.
 
     Returns:
         The lane after the stage, and the statistics of each period.
@@ -354,7 +358,7 @@ def _round(
     lane: Lane,
     now: tuple[Array, StepChance, WorldChance, SampleChance],
 ) -> tuple[Lane, tuple[Array, Array, Array]]:
-    """Do one round: a step of every environment on its task in `active` (E,), then updates."""
+    """Do one round: every environment takes a step on its task in `active` (E,), then the networks are updated."""
     index, chance, worlds, samples = now
     n, networks, tasks = len(active), agent.acting(lane.learner), config.tasks
     fresh = lane.age == 0
@@ -376,7 +380,8 @@ def _round(
     age = lane.age + 1
     over = terminated | (age >= world.episode_length)
     next_obs = agent.with_time(jax.vmap(world.observe)(state), age)
-    ended = terminated | (over & (age >= agent.limit)) if agent.limit else terminated  # no return remains
+    # a step truncated at the agent's own limit counts as terminated, because no return is left after it
+    ended = terminated | (over & (age >= agent.limit)) if agent.limit else terminated
     steps = Steps(obs, action, phi, next_obs, 1.0 - ended, active, over * 1.0)
     ring, stored_at = lane.ring.store(index, replay.pack(steps))
     rated = lane.rated
@@ -404,7 +409,10 @@ def _learn(
     state: tuple[Learner, Rated | tuple[()]],
     chance: SampleChance,
 ) -> tuple[tuple[Learner, Rated | tuple[()]], tuple[Array, Array]]:
-    """Do one update on windows from the lane's replay, in which `stored` rows have been stored so far."""
+    """Do one update on windows from the lane's replay.
+
+    `stored` is the number of rows stored so far, including overwritten rows.
+    """
     (learner, rated), share = state, agent.settings.prioritised
     size = jnp.minimum(stored, len(lane.ring.rows))
     chosen = (chance.bits % size.astype(chance.bits.dtype)).astype(jnp.int32)
@@ -442,7 +450,7 @@ def _check_sizes(agent: Agent, world: World, configs: RunConfig, schedule: Sched
     stacked = len(weights) == 3 and 0 not in weights and inputs[:-1] == weights[:-1]
     if not stacked or beta not in (lanes, weights[:2]) or not lanes == bootstrap_beta == weights[:1]:
         raise ValueError(
-            "configs must have lanes on axis 0 of every part: keys (L,), betas (L,), weights (L, T, d), inputs "
+            "configs must have lanes on axis 0 of every field: keys (L,), betas (L,), weights (L, T, d), inputs "
             f"(L, T, c), got key {lanes}, " + ", ".join(f"{name} {np.shape(part)}" for name, part in numbers.items())
         )
     (_, tasks, d), own = weights, configs.policies is None
@@ -471,8 +479,8 @@ def _check_sizes(agent: Agent, world: World, configs: RunConfig, schedule: Sched
     active = agent.for_weights(configs.tasks.weights).active_features
     if agent.law.kind is LawKind.HISTOGRAM and active > agent.active_features:
         raise ValueError(
-            f"agent must have {active} active_features, the most nonzero weights of a task of the configs, got "
-            f"{agent.active_features}"
+            f"agent must have {active} active_features, because a task of the configs has {active} nonzero weights, "
+            f"got {agent.active_features}"
         )
 
 

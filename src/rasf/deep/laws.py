@@ -62,7 +62,7 @@ class TaskHeads(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Bounds of discounted feature returns: lowest (.., d) and highest (.., d)."""
+    """Bounds of discounted feature returns: lowest values (.., d) and highest values (.., d)."""
 
     low: Array
     high: Array
@@ -129,7 +129,7 @@ class Losses(NamedTuple):
 
 
 class Law(Protocol):
-    """One way in which networks represent return distributions; the module's header lists all ways."""
+    """A representation of return distributions by networks; the module's header lists all representations."""
 
     kind: ClassVar[LawKind]
 
@@ -313,7 +313,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class MeanOnly:
-    """The means psi of the returns of `features` features, in one head."""
+    """The means psi of the feature returns, in one head of `features` numbers."""
 
     kind: ClassVar[LawKind] = LawKind.MEAN
     features: int
@@ -386,7 +386,7 @@ class MeanOnly:
 
 @dataclass(frozen=True)
 class MeanCovariance(MeanOnly):
-    """The means psi of the returns of `features` features in one part, and their covariance Sigma in a second part.
+    """The means psi of the feature returns in one part, and the covariance Sigma of these returns in a second part.
 
     The second part outputs the upper triangle of Sigma, in the order of `rasf.transfer.packed_indices`.
     """

@@ -18,9 +18,9 @@ is q = u' Sigma u. The target and the loss of q are
 
 For any distribution of t, the mean loss is smallest if q is the mean of t. The loss depends on the relative error of q,
 as long as q is above the small constant e. So directions with small variances count as much as other directions. In
-these sums every feature is divided by its typical standard deviation. The gradients of this loss do not shrink during
-training. If Sigma and psi shared layers, these gradients would dominate the layers. So Sigma has a separate network, of
-half the width.
+the sums u' G, every feature is divided by its typical standard deviation. The gradients of this loss do not shrink
+during training. If Sigma and psi shared layers, these gradients would dominate the layers. So Sigma has a separate
+network, of half the width.
 
 Events are features that are never negative and mostly zero, such as failures. The networks output the logarithms of
 their means. Without the logarithm, errors would have the same size in all states. Such errors would decide the action
@@ -99,7 +99,7 @@ class MeanLowRank(MeanOnly):
         return *(widths,) * self.mean_networks, tuple((width + 1) // 2 for width in widths)
 
     def mean_heads(self, networks: Networks, w: Array) -> TaskHeads:
-        """Reduce each network of psi to a . w and b . w, without events, and the logarithms of the means of events."""
+        """Reduce each network of psi to a . w and b . w, without events, and the logarithms of the events' means."""
         xp, events = array_namespace(w), np.array(self.events, int)
         plain, every = xp.where(self._is_event, 0.0, w), np.arange(self.shapes()[0].size)
         zeros = xp.zeros_like(plain)

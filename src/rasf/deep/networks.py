@@ -147,8 +147,8 @@ def init_network(key: Array, sizes: Sizes, shape: Heads, *, separate_heads: bool
         key: A random key of jax.
         sizes: Sizes of the networks.
         shape: Shape of the outputs of an action.
-        separate_heads: Whether Glorot's rule counts the outputs of one head for all actions as one layer. Otherwise the
-            rule counts the outputs of all heads together. Default: False.
+        separate_heads: Whether Glorot's rule treats each head, with its outputs for all actions, as a layer of its own.
+            If False, the rule treats all heads as one layer. Default: False.
     """
     policies, frequency, layers = sizes.policies, sizes.frequency, (sizes.first, *sizes.widths)
     *hidden_keys, head_key = jax.random.split(key, len(layers))

@@ -49,7 +49,7 @@ class Priorities(NamedTuple):
         return self._set(at, jnp.full(at.shape, self.most))
 
     def rate(self, at: Array, errors: Array) -> Priorities:
-        """Return the priorities in which the rows of an update have their new errors as priorities.
+        """Return the priorities after an update: the rows of the update have their new errors as priorities.
 
         Args:
             at: Indices (n,) of the rows. A row may be listed twice, with the same error.

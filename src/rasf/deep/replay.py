@@ -33,9 +33,9 @@ class Windows(NamedTuple):
 
     Attributes:
         obs: The first observation (B, m).
-        action: (B, n), or (B, n, action_size).
-        phi: (B, n, d).
-        next_obs: (B, n, m).
+        action: Actions (B, n), or (B, n, action_size) if actions are vectors.
+        phi: Features (B, n, d) of the steps.
+        next_obs: Observations (B, n, m) after the steps.
         not_terminated: (B, n), 0 for steps after which no return remains (termination, or the agent's `limit`), else 1.
         task: Index (B,) of the task that was active in the first step.
         follows: (B, n), 1 for steps of the window, 0 for padding after the last step of the window.
@@ -89,7 +89,7 @@ def unpack(rows: Array, observation_size: int, next_size: int | None = None, act
         rows: Rows (.., R).
         observation_size: Size n of an observation.
         next_size: Size of the next observation. Default: n.
-        action_size: Number of entries of an action; 0 for an index. Default: 0.
+        action_size: Number of entries of an action that is a vector; 0 if actions are indices. Default: 0.
     """
     n = observation_size
     end = 2 * n if next_size is None else n + next_size
@@ -119,10 +119,10 @@ class Drawn(NamedTuple):
     follows: Array
 
     def windows(self, action_size: int = 0) -> Windows:
-        """Return the same windows with named columns.
+        """Return the windows with named columns.
 
         Args:
-            action_size: Number of entries of an action; 0 for an index. Default: 0.
+            action_size: Number of entries of an action that is a vector; 0 if actions are indices. Default: 0.
         """
         rest = unpack(self.rest, 0, self.obs.shape[-1], action_size)
         return Windows(

@@ -45,13 +45,14 @@ class NetworkSettings:
             observations. Default: 0.
         frequency: Standard deviation of the initial frequencies of a first layer of sines. Such a layer can fit
             functions that change quickly. 0 for a first layer of tanh. Default: 0.
-        batch: Transitions in an update. Default: 32.
-        updates: Updates for each step of the environment; 0.25 is one update in four steps. In a world written in jax,
-            each interleaved task and risk takes one step in a round, and the number of updates for a round must be a
-            whole number. Default: 1.
+        batch: Number of transitions in an update. Default: 32.
+        updates: Number of updates for each step of the environment; 0.25 is one update in four steps. In a world
+            written in jax, a round is one step of each interleaved task and risk. The number of updates for a round
+            must then be a whole number. Default: 1.
         learning_rate: Learning rate of Adam. Default: 1e-3.
         decay: Whether the learning rate decreases linearly, to 2 % at the end of training. Default: False.
-        target_period: Updates between copies to the target networks; 0 for no target networks. Default: 1000.
+        target_period: Number of updates between two copies of the online networks to the target networks; 0 for no
+            target networks. Default: 1000.
         average: Number of updates over which the weights of the acting networks are averaged; 0 to act with the
             networks of the last update. Default: 0.
         freeze: Share of training, at its end, in which policies are frozen and only their distributions are learned.
@@ -207,7 +208,8 @@ class ActorSettings(MomentSettings):
         actor_learning_rate: Learning rate of Adam for the policies. Default: 3e-4.
         noise: Standard deviation of the Gaussian noise that is added to actions in training, where actions range from
             -1 to 1. Default: 0.2.
-        policies_per_update: The most policies that learn in an update; with more policies, they take turns. Default: 8.
+        policies_per_update: Largest number of policies that learn in an update. If there are more, they take turns.
+            Default: 8.
 
     The defaults differ from those of `MomentSettings`: widths (256, 256), batch 256, updates 0.25, learning_rate 1e-3,
     target_period 200, average 2500, exploration 0.05, n_step 1, warmup 1000. n_step must be 1, and objects must be 0.

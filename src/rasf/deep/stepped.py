@@ -117,7 +117,7 @@ class Pace:
 class _Read(NamedTuple):
     """Outputs (K, n, A, ..) of networks that are reduced to a task, and the task's risk.
 
-    candidates: Actions (n, A, action_size) that the outputs are of, if actions are vectors.
+    candidates: If actions are vectors, the actions (n, A, action_size) to which the outputs belong, else None.
     """
 
     outputs: Parts
@@ -178,7 +178,7 @@ class SteppedLearner:
             raise ValueError("activation must be tanh for environments that are stepped, because networks act in numpy")
         self._act_every, self._together = pace.act_every, pace.at_once
         self.agent, self.updates, self.active = agent, 0, np.zeros(num_envs, np.int64)
-        self._on_task = {0: np.arange(num_envs)}  # the environments of each active task
+        self._on_task = {0: np.arange(num_envs)}  # indices of the environments of each active task
         self._betas, size = np.broadcast_to(betas, (n_tasks,)), agent.inputs
         by = jnp.float32(betas) if policies is None else Policies(*map(jnp.float32, policies))
         self._goal, self._weights = Goal(Tasks(*map(jnp.float32, tasks)), by), np.asarray(tasks.weights, np.float32)
@@ -233,7 +233,7 @@ class SteppedLearner:
         self.begin_task(self.active)
 
     def cut(self) -> None:
-        """Begin new episodes in all environments, and end the running n-step sums and repeated actions."""
+        """End the running episodes of all environments, with their n-step sums and repeated actions."""
         self._held = self._held.ended(np.ones(self._num_envs, bool))
         self._age[:] = 0
         self._replay.cut()
@@ -260,7 +260,7 @@ class SteppedLearner:
         return action
 
     def _greedy(self, obs: npt.NDArray[np.float32], noise: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
-        """Actions (n, ..) by GPI over all policies and those of the base library."""
+        """Return actions (n, ..) by GPI over the learned policies and, if given, those of the base library."""
         actions = np.empty((self._num_envs, *noise.shape[1:] * bool(self.agent.action_size)), self._action_type)
         for task, rows in self._on_task.items():
             read = self._plain(obs[rows], task)
@@ -309,7 +309,7 @@ class SteppedLearner:
         return float(mean[at]), float(np.sqrt(max(float(variance[at]), 0.0)))
 
     def _scores(self, read: _Read, aversion: npt.NDArray[np.float32] | None = None) -> npt.NDArray[Any]:
-        """Scores (K, n, A), in numpy, for the `aversion` (n,) of the episodes."""
+        """Return scores (K, n, A), in numpy, reduced by `aversion` (n,) standard deviations of the return."""
         law = self.agent.law
         found = np.asarray(law.scores(read.outputs, read.heads, read.risk))
         if aversion is None or not aversion.any():
@@ -317,7 +317,7 @@ class SteppedLearner:
         return found - aversion[:, None] * np.sqrt(law.moments(read.outputs, read.heads)[1])
 
     def _plain(self, obs: npt.NDArray[np.float32], task: int) -> _Read:
-        """Outputs at observations (n, m) on a task, in numpy."""
+        """Return the outputs that the task needs, at observations (n, m), in numpy."""
         if task not in self._heads:
             heads = self.agent.plain_heads(self._acting, self._weights[task])
             self._heads[task] = heads, self.agent.risk(float(self._betas[task]))
@@ -409,7 +409,7 @@ class SteppedLearner:
         period, left, found = self.agent.settings.target_period, updates, []
         while left:
             until_copy = period - self.updates % period if period else left
-            span = _power_of_two(min(left, until_copy, self._together))  # so that few different spans are compiled
+            span = _power_of_two(min(left, until_copy, self._together))  # so that few lengths of scans are compiled
             found.append(self._update(span))
             left, self.updates = left - span, self.updates + span
             if span == until_copy and period:
@@ -425,7 +425,7 @@ class SteppedLearner:
         size, share = len(self._replay), self.agent.settings.prioritised
         chosen, weight = (bits % np.uint32(size)).astype(np.int64), np.ones(bits.shape, np.float32)
         if self._priorities is not None:
-            if self._rated is not None:  # read only now, so that no step waits for the device
+            if self._rated is not None:  # the device is read only now, so that no step waits for it
                 self._priorities.rate(self._rated[0].ravel(), np.asarray(self._rated[1]).ravel())
             by_priority = np.stack([one.by_priority for one in drawn]) < share
             shares = np.stack([one.share for one in drawn])
@@ -453,7 +453,7 @@ class SteppedLearner:
 
 
 def _by_index(draw: Callable[[Ints], _Drawn]) -> Callable[[int], _Drawn]:
-    """Return a function from an index to its random numbers, as numpy arrays. They are drawn in blocks of indices."""
+    """Return a function from an index to its random numbers, as numpy arrays. It draws them in blocks of indices."""
 
     @lru_cache(maxsize=1)
     def block(number: int) -> list[_Drawn]:

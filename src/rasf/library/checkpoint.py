@@ -30,7 +30,7 @@ from rasf import checks
 from rasf.files import Arrays, Header, load_file, save_file
 
 SECONDS = 120.0  # default time between two checkpoints
-_SHARE = 20  # writing takes at most about 1 / _SHARE of the time
+_SHARE = 20  # writing takes at most about 1 / _SHARE of the time of training
 _KIND = "checkpoint"
 _log = logging.getLogger("rasf")
 
@@ -44,7 +44,7 @@ class Checkpoint:
 
     Args:
         path: The file. If the file exists, `begin` restores from it. Default: none.
-        seconds: Time between two writes. It is longer if writing would take more than 1/20 of the time. Default: 120.
+        seconds: Seconds between two writes, or more, so that writing takes at most 1/20 of the time. Default: 120.
         parts: Parts by name, in addition to the parts of the trainer. Default: none.
         keep: Whether `finish` leaves the file in place. Default: False.
     """

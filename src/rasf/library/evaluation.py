@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from rasf.library.calibration.bounds import Bounds
 
 WORST = 0.1  # share of the episodes in CVaR
-_FEW = 20  # least number of episodes for which returns are compared with predictions
-_NEAR = 0.25  # tolerated difference of the realised from the predicted mean, in standard deviations
-_ALIKE = 1.25  # tolerated ratio of the realised and the predicted standard deviation
+_FEW = 20  # returns of at least this number of episodes are compared with predictions
+_NEAR = 0.25  # tolerated difference between realised and predicted mean, in standard deviations
+_ALIKE = 1.25  # tolerated factor between realised and predicted standard deviation
 _SURELY = 1.5  # factor by which 95 % intervals are widened, because several features are compared
 
 
@@ -56,8 +56,8 @@ class Report:
     memory: Memory  # state of the rule at the end of the episodes
     phi: Floats  # (n, d) sums of the features
     discounted_phi: Floats  # (n, d) discounted sums of the features
-    failures: Floats | None  # (n,) steps with a failure; None if the environment reports none
-    lengths: Ints  # (n,) steps
+    failures: Floats | None  # (n,) numbers of failures; None if the environment does not report failures
+    lengths: Ints  # (n,) numbers of steps
     truncated: Bools  # (n,) whether the episode was truncated, so that sums lack the remaining steps
     rest: Floats  # (n,) predicted remaining return of truncated episodes, discounted to the start; 0 for other episodes
     unseen: float  # share of the decisions at observations that no policy has seen
@@ -285,11 +285,11 @@ class Comparison:
                     self.reports[name] = replace(report, failures=np.zeros(report.episodes))
 
     def difference(self, name: str, measure: str = "return") -> Interval:
-        """Return the mean difference between a row and the first row, which is computed episode by episode.
+        """Return the mean, over episodes, of the difference between a row and the first row.
 
         Args:
             name: the name of the row.
-            measure: return, discounted, failures, or the name of a feature, for its sum. Default: return.
+            measure: return, discounted, failures, or the name of a feature, whose sum is meant. Default: return.
 
         Returns:
             The mean difference with its interval.

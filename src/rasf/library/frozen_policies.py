@@ -2,7 +2,8 @@
 
 `TablePolicies` holds psi and Sigma of tabular policies, and `NetworkPolicies` holds networks. Both classes have the
 interface `FrozenPolicies`. An `Encoder` turns an observation into a table's key or a network's input. In shapes, K is
-the number of policies, B of observations in a batch, A of actions, and d of features.
+the number of policies, B of observations in a batch, A of actions, d of features, and P of entries of an action that is
+a vector.
 """
 
 from __future__ import annotations
@@ -47,16 +48,16 @@ class Explanation:
         values: Values of the risk (K, A), or (K, B, A) for a batch.
         mean: Means of the return, of the same shape.
         std: Standard deviations of the return, of the same shape; nan if not learned.
-        seen: Whether any policy has data for the observation; one, or (B,).
-        action: The action as the environment takes it; one, or (B, ..).
-        source: The selected source policy; one, or (B,).
-        prices: The price of each limit, by the name of the feature; one, or (B,).
-        expected: The expected sum of each limited feature after the chosen action, by name; one, or (B,).
+        seen: Whether any policy has data for the observation, () or (B,).
+        action: The action as the environment takes it, or actions (B, ..).
+        source: The selected source policy, () or (B,).
+        prices: The price of each limit, by the name of the feature, () or (B,).
+        expected: The expected sum of each limited feature after the chosen action, by name, () or (B,).
         remarks: A sentence for each observation at which a limit cannot be kept, else an empty text.
-        bounds: The bounds of a calibrated library, for one observation.
-        candidate: The index of the action among the A scored actions; one, or (B,).
-        proposals: The A scored actions as the environment takes them, (A, ..), or (B, A, ..) for a batch, if actions
-            are vectors: action j is the one that policy j takes. None if actions are numbered.
+        bounds: The bounds of a calibrated library for one observation, else None.
+        candidate: The index of the action among the A scored actions, () or (B,).
+        proposals: If actions are vectors, the A scored actions as the environment takes them, (A, ..) or (B, A, ..).
+            Policy j takes action j. None if actions are numbered.
     """
 
     values: Floats
@@ -105,7 +106,7 @@ class Explanation:
 class FrozenPolicies(Protocol):
     """The interface of frozen policies.
 
-    Observations `obs` (B, n) are keys of tables or inputs of networks with n entries. Callers validate weights w (d,).
+    Observations `obs` (B, n) are keys of tables or inputs of networks, n numbers each. Callers validate weights w (d,).
     """
 
     @property
@@ -154,7 +155,7 @@ class FrozenPolicies(Protocol):
         """Return the action for one observation (n,); faster than a batch of one."""
 
     def actions(self, obs: np.ndarray, chosen: Ints) -> np.ndarray:
-        """Return the actions, (B,) or (B, P), that are the candidates `chosen` (B,) at observations (B, n)."""
+        """Return the actions, (B,) or (B, P), of the candidates with indices `chosen` (B,) at observations (B, n)."""
 
     def proposals(self, obs: np.ndarray) -> np.ndarray | None:
         """Return the candidates (B, A, P) at observations (B, n) if actions are vectors, else None."""

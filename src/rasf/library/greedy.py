@@ -27,10 +27,10 @@ _SHARE = 200  # a check takes 1 / _SHARE of the steps of training
 _LEAST, _MOST = 50, 2_000  # smallest and largest number of steps of a check
 _FAIR = 0.5  # share of training after which results count for the notes
 _CLEARLY = 1.0  # margin by which policies should earn more than random actions, in standard errors
-_SURELY = 3.0  # tolerated difference of returns from predictions, in standard errors
-_FEW = 5  # least number of episodes from which the spread of a policy's returns is estimated
-_NEAR = 0.25  # tolerated difference of the realised from the predicted mean, in standard deviations
-_ALIKE = 1.25  # tolerated ratio of the realised and the predicted standard deviation
+_SURELY = 3.0  # tolerated difference between returns and predictions, in standard errors
+_FEW = 5  # predictions are compared only for policies with at least this number of late episodes
+_NEAR = 0.25  # tolerated difference between realised and predicted mean, in standard deviations of the return
+_ALIKE = 1.25  # tolerated factor between realised and predicted standard deviation of the return
 
 
 class Greedy(NamedTuple):

@@ -130,8 +130,8 @@ def learn(
         margin: Largest loss of value by exploring an action other than the best, in units of the largest known reward.
             Default: 0.1.
         optimism: Assumed value of an untried action, in units of the largest known reward. Default: 0.3.
-        prior: Largest number of virtual tries by which failures in similar states enter the estimate for a state.
-            Default: 20.
+        prior: Largest number of virtual tries that are added to the tries of an action in a state. Virtual tries fail
+            as often as tries in similar states. Default: 20.
 
     Settings of networks (see also rasf.NetworkSettings). If two defaults are given, the second is for "rasfdqn":
         widths: Units of the hidden layers. Default: (256, 256) / (64, 64).
@@ -162,8 +162,8 @@ def learn(
         atoms: Atoms of each histogram, for "sfc51" and "rasfc51". Default: 51.
         events: Indices of rare features that are never negative, for "rasfdqn". Default: the features in `once`, or
             else the events that the environment declares.
-        averse_episodes: Share of training episodes that act with a drawn level of aversion, for "rasfdqn". Default:
-            0.5.
+        averse_episodes: Share of training episodes in which the behaviour policy is averse to a random degree, for
+            "rasfdqn". Default: 0.5.
 
     Settings of "rasftd3" (see also rasf.ActorSettings), in addition to those of "rasfdqn":
         widths: As above. Default: (256, 256).

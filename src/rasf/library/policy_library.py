@@ -63,7 +63,7 @@ class PolicyLibrary:
         environment: The description of the training environment.
         policies: The task and the risk of each policy.
         agents: The agents that trained the policies.
-        history: Statistics of training, such as the return, by name: arrays with an entry for each policy.
+        history: Statistics of training, such as the return, by name: arrays whose axis 0 is over the policies.
         notes: Sentences on the automatic choices of training.
         provenance: Time, versions, seed and settings of training.
         calibration: The result of `calibrate`, or None.
@@ -182,17 +182,17 @@ class PolicyLibrary:
         return self._one(self._actions.own(self.sources.act_one(seen, weights, risk)))
 
     def own_actions(self, actions: np.ndarray, batch: bool) -> Any:
-        """Return actions of the policies as the environment takes them.
+        """Convert actions of the policies to actions that the environment takes.
 
         Args:
             actions: actions (B,) or (B, P) of the policies.
-            batch: whether to return all of them, not only the first.
+            batch: whether to return all actions, or only the first action.
         """
         own = self._actions.own_batch(actions)
         return own if batch else self._one(np.asarray(own[0]))
 
     def _one(self, action: Any) -> Any:
-        """A single action: an int if actions are numbered, else an array."""
+        """Return a single action: an int if actions are numbered, else an array."""
         return action if self._actions.size else int(action)
 
     def scores(
@@ -269,7 +269,7 @@ class PolicyLibrary:
             names: names of the features, if the library's environment has none. Default: none.
 
         Returns:
-            The rule. A calibrated library tightens limits by its measured errors, so that 95 % of them are kept.
+            The rule. A calibrated library tightens limits by its measured errors, so that 95 % of limits are kept.
 
         Raises:
             ValueError: an argument is invalid, two arguments exclude each other, or the policies cannot score the risk.
@@ -472,7 +472,7 @@ class PolicyLibrary:
 
         Afterwards `scores` and `evaluate` give bounds on expected outcomes (`bounds`). Each bound is meant to hold for
         95 % of further tasks that are drawn like those of the calibration. Limits are tightened by the measured errors,
-        so that 95 % of them are kept.
+        so that 95 % of limits are kept.
 
         Args:
             env, phi, max_steps, env_kwargs: as for `evaluate`.
@@ -480,7 +480,7 @@ class PolicyLibrary:
                 have a limit. Default: 4,000.
             tasks: weights (n, d), or a number of tasks to draw. Tasks are drawn from the environment's own
                 distribution. Without such a distribution, they are random mixtures of the tasks of the policies.
-                Default: 10 to 60, with 20 episodes for each query if possible.
+                Default: 10 to 60 tasks, with 20 episodes for each query if possible.
             risks: the risks. Default: the neutral risk, and the risks that the policies were trained for.
             seed: seed of the tasks and the episodes. Default: 0.
             callback: called with the number of finished episodes. An exception that the callback raises ends the
@@ -510,7 +510,7 @@ class PolicyLibrary:
         env: Environment | None = None,
         phi: Phi | None = None,
     ) -> Estimate:
-        """Return an estimate of the return of acting with this library, made from a log without an environment.
+        """Estimate from a log, without an environment, the return of acting with this library.
 
         Args:
             data: a log, as for `rasf.learn_from`.

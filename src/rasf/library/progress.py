@@ -74,7 +74,7 @@ class EpisodeMeter:
         self._ended: list[tuple[float, float]] = []
 
     def timed(self, step: Callable[[], Made]) -> Made:
-        """Return the result of `step`, and count its time as the environment's."""
+        """Call `step`, add its duration to the time that the environment takes, and return its result."""
         begin = self._clock()
         found = step()
         self._in_environment += self._clock() - begin
@@ -90,7 +90,7 @@ class EpisodeMeter:
                 self._rewards[i] = self._lengths[i] = 0.0
 
     def read(self) -> dict[str, float]:
-        """Return the measures as extras of progress, and reset them."""
+        """Return the measures since the last call, as extras of `TrainingProgress`."""
         now = self._clock()
         found = {"environment_share": self._in_environment / max(now - self._begin, 1e-9)}
         if self._ended:
@@ -125,7 +125,7 @@ class Reporter:
         further: int = 0,
     ) -> None:
         self._callback, self._tasks, self._risk = callback, tasks.tolist(), risks[place]
-        self._policies = len(tasks) + further  # for each risk
+        self._policies = len(tasks) + further  # number of policies for each risk
         self._risks, self._place, self._steps = len(risks), place, max(1, steps // len(risks))
         self.stopped = False
 

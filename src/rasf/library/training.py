@@ -121,7 +121,7 @@ def with_settings(base: _Settings, given: Mapping[str, object]) -> _Settings:
     plain = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     try:
         changed = replace(base, **plain)
-        hash(changed)  # settings are part of the cache key of compiled functions
+        hash(changed)  # settings must be hashable, because they are part of the cache key of compiled functions
     except TypeError as error:
         raise ValueError(f"settings must be numbers, or sizes such as widths=(64, 64): {error}") from None
     return changed

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 AnyEnvironment: TypeAlias = Environment | gymnasium.vector.VectorEnv
 Row: TypeAlias = tuple[Risk, Header]  # a risk, and the other arguments of `PolicyLibrary.rule`
-_AT_ONCE = 16  # environments that are stepped in parallel
+_AT_ONCE = 16  # largest number of environments that are stepped in parallel
 _MOST_EPISODES = 10_000_000
 
 
@@ -211,7 +211,7 @@ class _Run:
 
 
 def named_risks(risks: Sequence[Risk] | Mapping[str, Risk]) -> dict[str, Risk]:
-    """Return risks by name: a dict unchanged, or the risks of a list by their texts."""
+    """Return risks by name: a dict as it is given, or a dict that names each risk of a list by its text."""
     if isinstance(risks, Risk | str) or not isinstance(risks, Mapping | Sequence) or not risks:
         raise ValueError(f"risks must be a list of risks, or a dict of risks by name, got {risks!r:.80}")
     named = dict(risks) if isinstance(risks, Mapping) else {risk_to_text(risk): risk for risk in risks}

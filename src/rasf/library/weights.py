@@ -3,11 +3,11 @@
     r_t = phi_t . w + noise,    w_hat = argmin sum (r_t - phi_t . w)^2,
     covariance s^2 (Phi' Phi)^-1,    s^2 = RSS / (n - rank)
 
-Phi (n, d) has the rows phi_t, rank is its rank, and RSS is the residual sum of squares. Only the triangular factor of a
-QR decomposition of [Phi r] is stored, and new rows update this factor. So memory does not grow with the number of
-steps, and the estimate is as accurate as from all data at once. If the observed features span fewer than d dimensions,
-the data does not determine w: `determined` is False, the estimate is the least-squares solution of the smallest norm,
-and standard errors are infinite in the directions that were not observed.
+Phi (n, d) has the rows phi_t, rank is the rank of Phi, and RSS is the residual sum of squares. Only the triangular
+factor of a QR decomposition of [Phi r] is stored, and new rows update this factor. So memory does not grow with the
+number of steps, and the estimate is as accurate as from all data at once. If the observed features span fewer than d
+dimensions, the data does not determine w: `determined` is False, the estimate is the least-squares solution of the
+smallest norm, and standard errors are infinite in the directions that were not observed.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Actor:
         return self._rule.prices(self._memory) if len(self._fresh) else {}
 
     def remarks(self) -> list[str]:
-        """Return a sentence for each episode whose limits cannot be kept. They are exceeded as little as possible."""
+        """Return a sentence for each episode whose limits cannot be kept, but are exceeded as little as possible."""
         return list(filter(None, self._rule.not_kept(self._memory))) if len(self._fresh) else []
 
     def reset(self, over: npt.ArrayLike | None = None) -> None:

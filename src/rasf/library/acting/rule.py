@@ -51,7 +51,7 @@ class Memory:
 
     @classmethod
     def joined(cls, parts: Sequence[Memory]) -> Memory:
-        """Return the episodes of all parts, concatenated."""
+        """Return one memory with the episodes of all `parts`."""
         own = {name: np.concatenate([part.own[name] for part in parts]) for name in parts[0].own}
         accrued, discount = zip(*((part.accrued, part.discount) for part in parts), strict=True)
         return cls(np.concatenate(accrued), np.concatenate(discount), own)
@@ -62,7 +62,7 @@ class Memory:
         return replace(self, accrued=self.accrued[rows], discount=self.discount[rows], own=own)
 
     def put(self, rows: Ints | Bools, others: Memory) -> None:
-        """Replace the state of the episodes `rows` by `others`."""
+        """Replace the state of the episodes `rows` by the state `others`."""
         self.accrued[rows], self.discount[rows] = others.accrued, others.discount
         for name, part in self.own.items():
             part[rows] = others.own[name]
@@ -144,7 +144,7 @@ class ActingRule(ABC):
         return None
 
     def choose(self, obs: Observations, memory: Memory, values: Floats) -> Ints:
-        """Return the choices (B,) by values (K, B, A), and update the memory."""
+        """Return the choices (B,) with the largest `values` (K, B, A), and update the memory."""
         means, rows = self.means(obs), np.arange(len(obs))
         if means is None:
             choice = gpi(values)
@@ -192,7 +192,7 @@ class ActingRule(ABC):
         return {}
 
     def not_kept(self, memory: Memory) -> list[str]:
-        """Return for each episode a sentence on limits that cannot be kept; an empty text if all can be kept."""
+        """Return for each episode a sentence on limits that cannot be kept; an empty text if there are none."""
         return []
 
 

@@ -1,6 +1,6 @@
 """Static risk: the risk of the whole return, fixed at the first observation.
 
-    threshold    b of the return distribution that is best at the first observation
+    threshold    b of the best return distribution at the first observation
     action       argmax_a max_i E u(accrued - b + gamma^t G_i(s, a))
 
 u is the utility of the risk measure, and b its threshold (`rasf.risk.certainty`). G_i is the remaining return of policy
@@ -40,7 +40,7 @@ class StaticRisk(ActingRule):
         return self._returns(obs).utilities(self._risk, so_far[:, None], memory.discount[:, None])
 
     def means(self, obs: Observations) -> Floats:
-        """Return means (K, B, A), which break ties, because some utilities are constant above the threshold (CVaR)."""
+        """Return means (K, B, A) to break ties. The utility of CVaR, for example, is constant above the threshold."""
         return self._returns(obs).means()
 
     @property
@@ -74,8 +74,8 @@ class _Histograms(NamedTuple):
         return np.asarray(value), np.asarray(b)
 
     def utilities(self, risk: CertaintyEquivalent, so_far: Floats, z: Floats) -> Floats:
-        """Return values (K, B, A) with the same order as E u(so_far + z G); so_far and z are (B, 1)."""
-        if isinstance(risk, Entropic):  # leaves out the common factor exp(beta so_far), which may overflow
+        """Return values (K, B, A) that rank choices as E u(so_far + z G) does; so_far and z are (B, 1)."""
+        if isinstance(risk, Entropic):  # the common factor exp(beta so_far) is left out, because it may overflow
             return np.asarray(risk.histogram(self.probs, z[..., None] * self.atoms))
         return np.asarray((self.probs * risk.utility(so_far[..., None] + z[..., None] * self.atoms)).sum(axis=-1))
 
@@ -97,7 +97,7 @@ class _Normals(NamedTuple):
         return np.where(self.known, value, -np.inf), b
 
     def utilities(self, risk: CertaintyEquivalent, so_far: Floats, z: Floats) -> Floats:
-        """Return values (K, B, A) with the same order as E u(so_far + z G); so_far and z are (B, 1)."""
+        """Return values (K, B, A) that rank choices as E u(so_far + z G) does; so_far and z are (B, 1)."""
         if isinstance(risk, Entropic):
             so_far = np.zeros_like(so_far)
         return np.where(self.known, risk.normal(so_far + z * self.mean, z * self.std), -np.inf)

@@ -1,11 +1,13 @@
 """Frozen actors and critics: policies with continuous actions.
 
 The candidates of GPI at an observation are the *proposals*: the K actions of all policies. In scores (K, B, A) they
-have the place of numbered actions, so A = K, and `actions` turns their indices into vectors in [-1, 1].
+take the place of numbered actions, so A = K, and `actions` turns their indices into vectors in [-1, 1]^P.
 
-A file contains the critics as in `NetworkPolicies`, with the size of an action as `action_size`, and the actors as
+A file contains the number P as `action_size`, the critics as in `NetworkPolicies`, and the actors as
 
     actor/hidden/<i>/weight, bias        actor/heads/weight (K, m, 1, P), bias (K, 1, P)
+
+for m units of the last hidden layer.
 """
 
 from __future__ import annotations
@@ -36,9 +38,9 @@ class ActorPolicies(NetworkPolicies):
     """Policies with actions in [-1, 1]^P; see the module's header.
 
     Args:
-        law: The return distribution.
+        law: The object that defines how the critics represent return distributions.
         gamma: The discount.
-        networks: Critics and actors, K of each.
+        networks: K critics and K actors.
         n_inputs: Number n of inputs of the actors.
         limit: As for `NetworkPolicies`. Default: 0.
     """
@@ -58,7 +60,7 @@ class ActorPolicies(NetworkPolicies):
         return np.asarray(_proposals(on_device, padded(seen)))[: len(seen)]
 
     def actions(self, obs: npt.NDArray[Any], chosen: Ints) -> Single:
-        """Return the proposals (B, P) of indices (B,).
+        """Return the proposals (B, P) that have the indices `chosen`.
 
         Args:
             obs: Observations (B, n).
@@ -78,7 +80,7 @@ class ActorPolicies(NetworkPolicies):
         return self._chosen(np.asarray(obs, np.float32)[None], w, risk)[0]
 
     def _chosen(self, obs: Single, w: Floats, risk: Risk) -> Single:
-        """Actions (B, P) by GPI; the actors are asked once."""
+        """Return actions (B, P) by GPI. The actors are evaluated only once."""
         actions, neutral = self.proposals(obs), is_neutral(risk)
         read, folded = self._read_at(actions, obs, w, only_means=neutral)
         values = self.law.means(read, folded) if neutral else self.law.scores(read, folded, risk)
@@ -88,7 +90,7 @@ class ActorPolicies(NetworkPolicies):
         return self._read_at(self.proposals(obs), obs, w, only_means=only_means)
 
     def _read_at(self, actions: Single, obs: Single, w: Floats, *, only_means: bool) -> tuple[Parts, TaskHeads]:
-        """Outputs (K, B, K, H, M) of the critics at actions (B, K, P), and the critics that are reduced to w."""
+        """Return the outputs (K, B, K, H, M) of the critics, reduced to w, at actions (B, K, P), and these critics."""
         read, folded = super()._read(rows_of(actions, obs), w, only_means=only_means)
         return by_proposal(read, self.policies), folded
 
@@ -113,7 +115,7 @@ class ActorPolicies(NetworkPolicies):
         layout = _layout(policies, inputs, widths, size, description.get("shared", False) is True)
         if set(of_actor) != set(layout):
             different = min(set(of_actor) ^ set(layout))
-            raise ValueError(f"arrays must hold the layers of actors of widths {widths}, but not so for {different!r}")
+            raise ValueError(f"arrays must be those of actors of widths {widths}; {different!r} is missing or unknown")
         leaves = [checked(of_actor, name, shape) for name, shape in layout.items()]
         like = Network(tuple(kind(0, 0) for kind in kinds_of_layers(len(widths), 0, sines)), Layer(0, 0))
         actor = jax.tree.unflatten(jax.tree.structure(like), leaves)
@@ -125,7 +127,7 @@ class ActorPolicies(NetworkPolicies):
 
 
 def _layout(policies: int, inputs: int, widths: Sequence[int], size: int, shared: bool) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the stored arrays of actors, in the order in which jax lists them."""
+    """Return the names and shapes of the stored arrays of actors, in the order in which jax lists them."""
     layout: dict[str, tuple[int, ...]] = {}
     for i, (n, m) in enumerate(pairwise((inputs, *widths))):
         stacks = 1 if shared else policies
@@ -138,7 +140,7 @@ def policies_of(agent: Agent, networks: Any) -> NetworkPolicies:
 
     Args:
         agent: The agent.
-        networks: The networks that it has learned.
+        networks: The networks that the agent has learned.
     """
     kind = ActorPolicies if agent.action_size else NetworkPolicies
     return kind(agent.law, agent.settings.gamma, networks, agent.inputs, agent.limit)

@@ -119,7 +119,7 @@ class NetworkPolicies:
         self.n_inputs, self.limit = n_inputs, limit
         self._layers = tuple(tuple(layer.bias.shape[1] for layer in one.hidden) for one in self.networks)
         self.widths = self._layers[0]
-        self._few = 1  # rows that are computed in numpy
+        self._few = 1  # batches of at most this number of rows are computed in numpy
         self._kept: dict[bytes, Any] = {}
 
     def proposals(self, obs: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
@@ -127,7 +127,7 @@ class NetworkPolicies:
         return None
 
     def actions(self, obs: npt.NDArray[Any], chosen: Ints) -> npt.NDArray[Any]:
-        """Return the actions of indices (B,), which are numbered actions themselves.
+        """Return the indices `chosen` unchanged, because they are the actions.
 
         Args:
             obs: Observations (B, n).
@@ -305,7 +305,7 @@ class NetworkPolicies:
         return found
 
     def _chunks(self, obs: npt.NDArray[Any]) -> Iterator[Single]:
-        """Yield the observations in chunks, to limit the memory of outputs. No observations give one empty chunk."""
+        """Yield the observations in chunks, to limit the memory of outputs; without observations, one empty chunk."""
         first = self.networks[0].hidden[0]
         listed = self.n_inputs // first.numbers if isinstance(first, Pairs) else 1
         numbers = self.policies * max(listed * max(self.widths), self.n_actions * self.law.shapes()[0].size)
@@ -327,7 +327,7 @@ class NetworkPolicies:
         } | self._switches()
 
     def _switches(self) -> dict[str, Any]:
-        """Return the optional fields that differ from their default, which `restore` uses for missing fields."""
+        """Return the optional fields that differ from their defaults. `restore` uses defaults for missing fields."""
         first = self.networks[0].hidden[0]
         said = {"sines": isinstance(first, Sines), "shared": len(first.weight) < self.policies}
         events, rank = (self.law.events, self.law.rank) if isinstance(self.law, MeanLowRank) else ((), 0)
@@ -449,7 +449,7 @@ class NetworkPolicies:
 
     @classmethod
     def _merged(cls, parts: Sequence[Self]) -> Any:
-        """The networks of all parts."""
+        """Return the networks of all objects in `parts`, concatenated."""
         return tuple(joined(stacks) for stacks in zip(*(part.networks for part in parts), strict=True))
 
 
@@ -494,7 +494,7 @@ def padded(obs: Single) -> Single:
 def _beta(risk: Risk) -> float | None:
     """Return the beta of a mean-variance or entropic risk, or None for other risks.
 
-    Compiled programs have this beta as an argument, so that no program is compiled for each beta.
+    Compiled programs have this beta as an argument, so that one program serves every beta.
     """
     return float(risk.beta) if isinstance(risk, MeanVariance | Entropic) else None
 
@@ -541,13 +541,13 @@ def choose_by_histograms(task: HistogramTask, obs: Array, form: RiskForm) -> Arr
     Args:
         task: The task, from `NetworkPolicies.histogram_task`.
         obs: Observations (B, n).
-        form: The form of the risk, from `NetworkPolicies.histogram_task`.
+        form: A function from beta to the risk, or the risk itself, from `NetworkPolicies.histogram_task`.
     """
     return gpi_actions(_values(_task_outputs(task, obs), task, form))
 
 
 def sizes(name: str, given: object) -> list[int]:
-    """Return a field of a file that is a list of sizes; refuse anything else."""
+    """Return the field `name` of a file, which must be a list of sizes."""
     if not isinstance(given, list) or not given:
         raise ValueError(f"{name} must be a list of sizes, got {given!r}")
     return [whole(name, size) for size in given]
@@ -600,7 +600,7 @@ def rounded(array: Single, precision: str) -> npt.NDArray[Any]:
 def checked(
     arrays: Arrays, name: str, shape: tuple[int, ...], dtypes: Sequence[np.dtype[Any]] = tuple(_PRECISIONS.values())
 ) -> npt.NDArray[Any]:
-    """Return an array of a file by name; refuse one that is missing, or has another shape or type, or is not finite."""
+    """Return an array of a file by name; refuse a missing array, another shape or type, and infinite or nan numbers."""
     array = arrays.get(name)
     if array is None:
         raise ValueError(f"arrays must hold {name!r}, which is missing")

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from rasf.envs.gymnasium.vector import FeatureVector
     from rasf.library.greedy import Greedy
 
-_MUCH_CLIPPED = 0.01  # share of the mass of histograms, above which a note is written
+_MUCH_CLIPPED = 0.01  # a note is written if more than this share of the mass of histograms was clipped
 _SHOWN_EVERY = 500  # steps between reports of progress; the fused driver rounds down to whole target periods
 _SHOWN_TIMES = 20  # the stepped driver makes at least this many reports in a run of 1,000 steps or more
 _ACT_EVERY = 32  # number of updates between copies of the acting networks to numpy
@@ -81,7 +81,7 @@ def train_networks(
             is equal to the bounds in one step. Default: none.
 
     Returns:
-        The policies for each risk.
+        The policies of each risk, with their statistics.
 
     Raises:
         ValueError: Settings do not fit the environment, or training needs too much memory or fails.
@@ -219,7 +219,7 @@ class _Stream:
         self.policies = Policies(weights, np.repeat(beta, len(self.learned)))
         self.taken = np.zeros(len(self.w), np.int64)
         self.total, self.failures = np.zeros(len(self.w)), np.full(len(self.w), np.nan)
-        self.extras = np.full((len(self.w), 3), np.nan)  # loss, and mass clipped below and above
+        self.extras = np.full((len(self.w), 3), np.nan)  # columns: loss, mass clipped below, mass clipped above
         self.known: dict[str, float] = {}  # further statistics of progress, by name
         self._shown = np.zeros(len(self.w), np.int64)  # number of all steps at the last report of each stretch
 
@@ -240,11 +240,11 @@ class _Stream:
         return -(-int(np.flatnonzero(self.taken).max(initial=0) + 1) // self._risks)
 
     def add(self, active: Ints, rewards: Floats, valid: Bools, failure: Bools | None) -> None:
-        """Add those steps of n environments that are `valid` (n,) to the stretches `active` (n,) of the environments.
+        """Add one step of each of n environments, if it is `valid` (n,), to the environment's stretch in `active` (n,).
 
         `failure` is None as long as the environment reports no failures.
         """
-        if failure is not None and np.isnan(self.failures[0]):  # first report: no failures are known from before
+        if failure is not None and np.isnan(self.failures[0]):  # earlier steps count as steps without failures
             self.failures[:] = 0.0
         for i in valid.nonzero()[0].tolist():  # several environments may be in one stretch
             stretch = active[i]
@@ -254,11 +254,11 @@ class _Stream:
                 self.failures[stretch] += failure[i]
 
     def next_turn(self, active: Ints) -> int:
-        """Return the stretch with the fewest steps, if each environment's stretch (`active`) has one step more."""
+        """Return the stretch with the fewest steps. Each environment adds one step to its stretch in `active`."""
         return int(np.argmin(self.taken + np.bincount(active, minlength=len(self.w))))
 
     def next_shown(self, active: Ints) -> int:
-        """Return the stretch with the oldest last report, out of the stretches `active` (n,) of the environments."""
+        """Return that stretch out of `active` (n,) whose last report of progress is the oldest."""
         return int(active[np.argmin(self._shown[active])])
 
     def show(self, stretch: int) -> bool:
@@ -270,7 +270,7 @@ class _Stream:
         return self._reports[r](task, *seen, extras, share)
 
     def history(self, r: int, begun: int) -> Arrays:
-        """Return statistics of risk r for each begun task, and nan for each additional task, which never acts."""
+        """Return the statistics of risk r for each begun task; nan for additional tasks, whose policies never act."""
         named = {"return": self.total, "failures": self.failures}
         named |= {"loss": self.extras[:, 0], "clipped": self.extras[:, 1:]}
         acted = {name: part[r :: self._risks][:begun] for name, part in named.items()}
@@ -490,8 +490,8 @@ def _atoms(
 def _bounds_check(declared: Floats | None) -> Callable[[npt.NDArray[Any]], None]:
     """Return a function that raises an error for features (.., d) outside the declared bounds (d, 2) of a step.
 
-    Bounds may be infinite. A histogram whose support is derived from the bounds would clip features outside. The
-    feature 0 is always accepted, because every support contains 0.
+    Bounds may be infinite. A histogram whose support is derived from the bounds would clip features outside
+    these bounds. The value 0 is always accepted, because every support contains 0.
     """
     if declared is None or not np.isfinite(declared).any():
         return lambda phi: None
