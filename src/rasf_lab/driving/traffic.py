@@ -68,14 +68,14 @@ Cars = npt.NDArray[Any]
 
 
 class Scene(NamedTuple):
-    """All objects on the road, `cars` (n,) of dtype CAR, their coordinates s (`along`) and r (`across`) in all L lanes.
+    """All objects on the road (`cars`, dtype CAR), and their coordinates s (`along`) and r (`across`) in all L lanes.
 
     A row of `routes` (k, 2) is a road and a lane id. A car's route is routes[car.route : car.route_end]. If
     `connected`, the search for neighbours of a car includes the lanes before and after the car's lane.
     """
 
     network: RoadMap
-    cars: Cars
+    cars: Cars  # (n,)
     routes: Ints
     along: Floats  # (n, L)
     across: Floats  # (n, L)

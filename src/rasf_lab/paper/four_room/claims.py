@@ -222,7 +222,7 @@ def alike(novel: Mapping[str, Arrays]) -> Reading:
     def overlaps(chosen: Ints) -> tuple[float, float]:
         averse, neutral = (each[chosen].mean(axis=0) for each in visits)
         n = len(averse)
-        pairs = [np.minimum(each[:, None], each).sum(axis=-1) for each in (averse, neutral)]  # (27, 27); the diagonal is 1
+        pairs = [np.minimum(each[:, None], each).sum(axis=-1) for each in (averse, neutral)]  # (27, 27), diagonal = 1
         across = np.mean([(pair.sum() - n) / (n * (n - 1)) for pair in pairs])
         return float(np.minimum(averse, neutral).sum(axis=-1).mean()), float(across)
 

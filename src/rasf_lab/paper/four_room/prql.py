@@ -21,9 +21,11 @@ change the scores. With `as_printed`, used_c is increased when c is drawn, as pr
 drawn policy is then R / 2. PRQL has omega = 0. Q-learning has omega = 0 and no reuse.
 
 Q begins at zero or, as the paper allows, at small noise. Of actions with equal scores, the first is taken. So before
-the first reward, a policy with Q = 0 everywhere moves left, while policies with noise move in different directions. Only the
-policy of the current task learns. A finished task's policy is stored as its greedy actions, one byte for each state.
-Compiled functions do not allocate memory, as in `rasf.tabular.table`. Shapes: A actions, K policies, R rows, n tasks.
+the first reward, a policy with Q = 0 everywhere moves left, while policies with noise move in different directions.
+Only the policy of the current task learns. A finished task's policy is stored as its greedy actions, one byte for each
+state. Compiled functions do not allocate memory, as in `rasf.tabular.table`.
+
+Shapes: A actions, K policies, R rows, n tasks.
 """
 
 from __future__ import annotations

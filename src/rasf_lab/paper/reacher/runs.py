@@ -123,7 +123,7 @@ _ALL = Options()
 
 
 def chosen(preset: str, seed: int, options: Options) -> list[ReacherRun]:
-    """Return the runs of the batches in `options.only`. If `options.library` is given, one of the runs has `library`.
+    """Return the runs of the batches in `options.only`. If `options.library` is given, one run keeps its policies.
 
     Raises:
         ValueError: a batch is unknown, or no batch has an agent that makes libraries.

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
 BETAS = (0.0, -1.0, -2.0, -3.0, -4.0)  # the betas of the paper
-AGREEMENT_BETAS = (-0.05, -0.2, -0.5, -1.0, -2.0, -3.0, -4.0)  # entropic utility is compared at these betas
+AGREEMENT_BETAS = (-0.05, -0.2, -0.5, -1.0, -2.0, -3.0, -4.0)  # `compare_risks` is evaluated at these betas
 TRAINING = tuple(range(len(TRAINING_TARGETS)))
 TARGETS = tuple(range(len(Reacher().targets)))
 CHECKPOINT_EVERY_S = 600.0
