@@ -2,8 +2,9 @@
 
 Benchmarks are scripts in `lab/benchmarks/`. Each script runs in its own process. A measure is a number such as a time.
 Some scripts also measure a reference implementation. The table then shows the ratio reference / ours, which is more
-reliable than a time on a shared machine. The history is a file with one line per run. A measure is marked if its value
-is more than `SLOWER` times worse than the median of earlier runs on the same machine and at the same size.
+reliable than a time on a shared machine. The history is a file with one line per call of `rasf bench`. A measure is
+marked if its value is more than `SLOWER` times worse than the median of earlier calls on the same machine and at the
+same size, quick or full.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _FEWEST = 3  # a comparison needs at least this many earlier runs
 class Measure(NamedTuple):
     """A number in the JSON of a benchmark. `path` is the sequence of keys that leads to the number.
 
-    `reference` is the path of the ratio of a reference implementation's number to ours. The ratio is missing from the
-    JSON if the package of the reference implementation is not installed.
+    `reference` is the path of the ratio reference implementation / ours. The ratio is missing from the JSON if the
+    package of the reference implementation is not installed.
     """
 
     label: str
@@ -172,7 +173,7 @@ def measure(chosen: Iterable[Benchmark], quick: bool, history: Path) -> tuple[li
         history: the file of earlier runs.
 
     Returns:
-        The rows of the table, and the new entry of the history.
+        The rows of the table, and the new line of the history as a dict.
     """
     from rasf_lab.sweep.worker import commit
 
@@ -199,7 +200,7 @@ def measure(chosen: Iterable[Benchmark], quick: bool, history: Path) -> tuple[li
 
 
 def read_history(path: Path) -> list[Numbers]:
-    """Return the entries of a history file, without damaged lines. A missing file has no entries."""
+    """Return the lines of a history file as dicts, without damaged lines. A missing file has no lines."""
     found = []
     for line in path.read_text().splitlines() if path.exists() else ():
         try:
@@ -246,7 +247,7 @@ def _number(answer: object, path: tuple[str, ...]) -> float | None:
 
 def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Run at small sizes, for about a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run at small sizes, which takes about a minute.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="Run only this benchmark; may be repeated.")] = None,
     history: Annotated[
         Path | None, typer.Option(help="File of earlier runs; lab/benchmarks/history.jsonl by default.")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rasf_lab.sweep.spec import Spec
     from rasf_lab.sweep.store import Store
 
-_SHOWN = 20  # the number of lines of a list that are printed; further lines are only counted
+_SHOWN = 20  # at most this many lines of a list are printed; further lines are only counted
 _RUN = "run"
 
 
@@ -34,7 +34,7 @@ class EngineName(StrEnum):
 
 
 class _RunUnlessNamed(TyperGroup):
-    """A command group with the default command `run`, for a first argument that is not a command."""
+    """A command group that executes `run` if the first argument is not the name of a command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, "--help"):
@@ -113,7 +113,7 @@ def run(
 
 @sweep.command()
 def status(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a sweep.")]) -> None:
-    """Show the progress of a sweep: runs done, running and failed, with reasons, rate and time left.
+    """Show the progress of a sweep: runs done, running and failed, the reasons of failures, rate and time left.
 
     Example: `rasf sweep status results/risks`
     """
@@ -159,7 +159,7 @@ def progress_table(name: str, progress: SweepProgress) -> Table:
 
 
 def _rate(rate: float) -> str:
-    """Return the rate per second or per minute if this number is at least 1, else the rate per hour."""
+    """Return a rate in runs per second as text: per second or per minute if that is at least 1, else per hour."""
     for unit, seconds in (("s", 1), ("min", 60)):
         if rate * seconds >= 1:
             return f"{rate * seconds:.1f}/{unit}"

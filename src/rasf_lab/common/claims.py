@@ -16,7 +16,7 @@ _WITHOUT_RUNS: Numbers = {"verdict": NOT_MEASURED, "measured": "", "seeds": 0, "
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim, as texts of `claims.toml`: place and wording in the paper, metric, and the rules of its readings."""
+    """One claim, as texts of `claims.toml`: where and how the paper states it, its metric, and its rules in words."""
 
     id: str
     where: str
@@ -75,7 +75,7 @@ def table(results: Mapping[str, Result]) -> list[Numbers]:
 
 
 def together(findings: list[Finding]) -> Finding | None:
-    """Combine findings of several experiments on a claim. Different verdicts give "not decided"; no findings, None."""
+    """Return one finding from those of several experiments, or None. Different verdicts give "not decided"."""
     if len(findings) < 2:
         return findings[0] if findings else None
     verdicts = {finding.verdict for finding in findings}

@@ -40,7 +40,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Finding(Reading):
-    """The first reading of a claim, the size of its `sample` in words, and the second reading if the claim has one."""
+    """The first reading of a claim, its `sample` in words such as "5 seeds", and the second reading if there is one."""
 
     sample: str = ""
     second_reading: Reading | None = None

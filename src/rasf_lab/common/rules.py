@@ -1,7 +1,7 @@
 """Rules that decide claims, as data: measured values, intervals of these values, and tests of these intervals.
 
-A label, such as "rasfc51 -3" (algorithm and beta), names all runs that differ only in the seed. A measure is a
-function from a label to numbers of these runs. `claims.toml` has one table for each rule, with these fields:
+A label, such as "rasfc51 -3" (algorithm and beta), names a set of runs that differ only in the seed. A measure is a
+function that computes numbers from the runs of a label. `claims.toml` has one table for each rule, with these fields:
 
     values      a table from names to texts "MEASURE of LABEL". A value is an array (seeds,) or (seeds, columns) of the
                 label's runs. A label that ends in alternatives, such as "rasfc51 0|-1|-2", gives one column for each
@@ -12,15 +12,16 @@ function from a label to numbers of these runs. `claims.toml` has one table for 
     holds       tests of intervals, all of which must hold: "gap > 0", "ratio < 1.1", "0.15 <= drop <= 0.35"
     told        tests that are reported but do not count for the verdict
     enough      for tests with columns: the number of columns on which a test must hold. Default: all columns.
-    refuted_by  for tests with columns: the number of failing columns that refutes the claim. Default: 1.
+    refuted_by  for tests with columns: if the test fails on this many columns, the claim does not hold. Default: 1.
     exactly     for tests with columns: the number of columns on which a test must hold. The test must fail on all
-                other columns. Default: no such condition.
-    measured    format string of the report. The name of a value gives its mean, the name of an interval gives its
-                estimate and ends, and "seeds" gives the number of seeds. verdicts[n] is the verdict of test n, held[n]
-                the number of columns on which test n holds, and refuted[n] the number of columns on which it fails.
+                other columns. Default: not required.
+    measured    format string of the report. In it, the name of a value stands for the value's mean, the name of an
+                interval for its estimate and ends, and "seeds" for the number of seeds. verdicts[n] is the verdict of
+                test n, held[n] the number of columns on which test n holds, and refuted[n] the number of columns on
+                which test n fails.
     number      format string of the short form of the report, for a table
     names       replacements for names in braces, for this rule only
-    also        rules whose report is appended if their runs exist
+    also        further rules; the report of each of these rules is appended if its runs exist
 
 Intervals use only the seeds that all labels of a rule have. Values are paired by seed.
 """

@@ -55,7 +55,7 @@ def destination(network: RoadMap, routes: Ints, car: Any) -> tuple[float, float]
 
 @compiled(_nrt=False)
 def feature(car: Any, number: int) -> float:
-    """Return the absolute value of the feature FEATURES[number] of an object, except for cos_d and sin_d."""
+    """Return the feature FEATURES[number] of an object, not relative to the ego; cos_d and sin_d are not supported."""
     if number == 0:
         return 1.0
     if number == 1:

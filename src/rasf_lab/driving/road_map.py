@@ -9,7 +9,7 @@ normal n of u, a point p' has the coordinates
                                                               where the sign is the sense of rotation
 
 Lanes are numbered in the order of highway-env's graph (from, to, id). So the lanes of a road have consecutive numbers,
-and the roads that leave a node, too. A vehicle is on the lane with the smallest distance. The distance is |r|, plus the
+as have the roads that leave a node. A vehicle is on the lane with the smallest distance. The distance is |r|, plus the
 length by which s is outside [0, length], plus the angle between the headings of vehicle and lane. Shapes: L lanes,
 R roads, N nodes.
 """
@@ -35,15 +35,15 @@ LANE = np.dtype(
 )
 ROAD = np.dtype([(name, np.int64) for name in ("start", "end", "first_lane", "lanes")])
 
-Lane = Any  # a record of LANE; numba infers it, mypy cannot
+Lane = Any  # a record of dtype LANE; numba infers this type, mypy cannot
 
 
 class RoadMap(NamedTuple):
     """A road network: lanes `lanes` (L,) with dtype LANE, roads `roads` (R,) with dtype ROAD, and their connections.
 
     A row of `leaving` (N, 2) has the first road that leaves a node, and the number of roads that leave this node. Lane
-    i, its successors and its predecessors are `linked[links[i] : links[i + 1]]`. For each linked lane, `offset` is the
-    number that converts s of the linked lane to s of lane i by addition.
+    i, its successors and its predecessors are `linked[links[i] : links[i + 1]]`. The `offset` of a linked lane is added
+    to s on this lane to give s on lane i.
     """
 
     lanes: npt.NDArray[Any]
@@ -66,7 +66,7 @@ def local(lane: Lane, x: float, y: float) -> tuple[float, float]:
     dx, dy = x - lane.x, y - lane.y
     if lane.kind == ARC:
         angle = wrap(math.atan2(dy, dx) - lane.phase)
-        # for equal rounding errors: highway-env adds the phase and subtracts the phase again
+        # add and subtract the phase as highway-env does, for equal rounding errors
         angle = (lane.phase + angle) - lane.phase
         return lane.sign * angle * lane.radius, lane.sign * (lane.radius - math.sqrt(dx * dx + dy * dy))
     s, r = dx * lane.ux + dy * lane.uy, dx * lane.nx + dy * lane.ny

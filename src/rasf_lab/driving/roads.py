@@ -10,9 +10,9 @@ road. This module adds names and signs: features that are costs are positive and
 taken every second. The traffic is compiled (`CompiledTraffic`) and agrees with highway-env's traffic in every step. The
 extra `suite` installs the requirements.
 
-highway-env's intersection changes constants of the driver class, and thus the drivers on all roads in the process. Here
-each reset of another road restores the constants. If an intersection is reset during an episode on another road, the
-remaining steps of this episode have the intersection's drivers.
+highway-env's intersection changes constants of the driver class, and thus the drivers of all environments in the same
+Python process. Here, the reset of any other road restores the constants. If an intersection is reset during an episode
+on another road, the remaining steps of this episode have the intersection's drivers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Road(NamedTuple):
     features: tuple[tuple[str, str, tuple[float, float], int], ...]
 
 
-_DRIVERS = {"DISTANCE_WANTED": 10.0, "COMFORT_ACC_MAX": 3.0, "COMFORT_ACC_MIN": -5.0}  # IDMVehicle's defaults; m, m/s^2
+_DRIVERS = {"DISTANCE_WANTED": 10.0, "COMFORT_ACC_MAX": 3.0, "COMFORT_ACC_MIN": -5.0}  # IDMVehicle's defaults: m, m/s^2
 _SPEED, _COLLISION = ("speed", "high_speed_reward"), ("collision", "collision_reward", (0.0, 1.0), -1)
 _CHANGES = ("lane changes", "lane_change_reward", (0.0, 1.0), -1)
 ROADS = {
@@ -74,7 +74,7 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
         ValueError: the road is unknown, or highway-env or MO-Gymnasium is not installed.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["human", "rgb_array"], "render_fps": 5}  # highway-env's
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["human", "rgb_array"], "render_fps": 5}  # as in highway-env
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
         rewards = info["rewards"]
         phi = np.array([rewards[name] for name in self._names], np.float64) * float(rewards.get("on_road_reward", 1.0))
         crashed = bool(info["crashed"])
-        phi[-1] = crashed  # set here, because phi is 0 if the collision pushed the car off the road
+        phi[-1] = crashed  # set here, because a car that the collision pushed off the road has phi = 0
         return obs, phi, bool(terminated), bool(truncated), info | {"failure": crashed}
 
     def render(self) -> Any:
@@ -139,6 +139,6 @@ def _made(env: str, config: dict[str, Any] | None, render_mode: str | None, comp
     except ImportError as error:
         raise ValueError(f"driving needs highway-env and MO-Gymnasium: pip install 'rasf[suite]' ({error})") from None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about spaces in single precision, and about newer versions of ids
+        warnings.simplefilter("ignore")  # warnings about spaces in single precision and newer versions of ids
         made = gymnasium.make(env, render_mode=render_mode, disable_env_checker=True, config=config)
     return CompiledTraffic(made) if compiled else made

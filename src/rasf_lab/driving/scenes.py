@@ -1,4 +1,4 @@
-"""Faster resets of highway-env: the road network is kept, and vehicles of a highway are placed by stored positions.
+"""Faster resets of highway-env: the road network is kept, and positions of the vehicles of a highway are stored.
 
 highway-env makes its roads again in each episode, although the roads depend only on the settings. For each new vehicle
 of a highway, highway-env computes the positions of all earlier vehicles again. This module stores roads and positions.
@@ -38,7 +38,7 @@ def road_maker(base: Any) -> str | None:
 
 
 def copy_road(road: Any, base: Any) -> Any:
-    """Return a road with the same network and obstacles, without vehicles."""
+    """Return a copy of a road with its network and obstacles, but without vehicles."""
     fresh = type(road)(
         network=road.network,
         np_random=base.np_random,
@@ -98,9 +98,9 @@ def has_warm_up(base: Any) -> bool:
 
 @contextlib.contextmanager
 def frames_at_once(base: Any, run: Callable[[int, float], None]) -> Iterator[None]:
-    """Within the context, delay the road's frames, and simulate them by `run(frames, dt)`.
+    """Within the context, delay the road's frames, and simulate several frames by one call of `run(frames, dt)`.
 
-    `run` is called before each new vehicle and at the end, with the number of delayed frames and seconds per frame.
+    `run` is called before each new vehicle and at the end, with the number of delayed frames and the seconds per frame.
     """
     road, spawn = base.road, base._spawn_vehicle
     waiting: list[float] = []

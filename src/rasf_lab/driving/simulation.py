@@ -1,8 +1,8 @@
 """`drive`: several frames of traffic in one compiled call. Vehicles act, give way, move and collide.
 
 The right of way is that of highway-env's regulated roads, and is checked at intervals. A check predicts the positions
-of all vehicles in the next three seconds, at constant speed along their routes. In predictions, vehicles are longer and
-narrower than in reality. If two vehicles touch in a prediction, the vehicle on the lane of lower priority stops. If the
+of all vehicles in the next 2.75 seconds, at constant speed along their routes. Predictions use rectangles that are
+longer and narrower than the vehicles. If two rectangles touch, the vehicle on the lane of lower priority stops. If the
 priorities are equal, the vehicle behind stops. A stopped vehicle drives on after a number of checks.
 """
 
@@ -19,7 +19,7 @@ from rasf_lab.driving.road_map import RoadMap, heading_at, point
 from rasf_lab.driving.traffic import ANY_LANE, DRIVER, NO_CAR, Scene, act, act_as_ego, collide, move, place
 
 _STEP, _LOOKS = 0.25, 11  # seconds between predicted positions, and the number of predicted positions
-_LONGER, _NARROWER = 1.5, 0.9  # factors of length and width in predictions
+_LONGER, _NARROWER = 1.5, 0.9  # predictions multiply length and width of vehicles by these factors
 
 
 class RightOfWay(NamedTuple):

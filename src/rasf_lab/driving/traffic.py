@@ -43,8 +43,8 @@ from rasf_lab.driving.road_map import (
 
 OBSTACLE, DRIVER, EGO = 0, 1, 2
 NO_CAR = -1
-NEVER = -1  # `yielding` of a vehicle that never gives way; `yielding` of other vehicles is 0 (not now) or 1 (now)
-ANY_LANE = -1  # lane id in a route for any lane of the road; highway-env has None here
+NEVER = -1  # value of `yielding` for vehicles that never give way; for other vehicles it is 0 (not now) or 1 (now)
+ANY_LANE = -1  # lane id in a route that allows any lane of the road; None in highway-env
 
 # the state is copied back to the vehicles after a step; the constants of a vehicle are not copied back
 _STATE = {
@@ -54,28 +54,28 @@ _STATE = {
 _CONSTANTS = {
     "q": "kind route_end checks changes_lane",
     "d": "length width diagonal max_speed min_speed kp_a kp_heading kp_lateral tau_pursuit max_steering "
-    "acc_max comfort_acc_max comfort_acc_min distance_wanted time_wanted delta "  # the driver model
-    "politeness min_gain max_braking change_delay "  # MOBIL
-    "cos sin",  # of the heading
+    "acc_max comfort_acc_max comfort_acc_min distance_wanted time_wanted delta "  # parameters of the driver model
+    "politeness min_gain max_braking change_delay "  # parameters of MOBIL
+    "cos sin",  # cosine and sine of the heading
 }
 _FIELDS = [(kind, names.split()) for kind, names in (*_STATE.items(), *_CONSTANTS.items())]
 _FORMATS = [f"{len(names)}{kind}" for kind, names in _FIELDS]
 CAR = np.dtype([(name, {"d": np.float64, "q": np.int64}[kind]) for kind, names in _FIELDS for name in names])
-pack = struct.Struct("".join(_FORMATS)).pack  # a car
-unpack = struct.Struct(f"{''.join(_FORMATS[:2])}{struct.calcsize(''.join(_FORMATS[2:]))}x").iter_unpack  # states
+pack = struct.Struct("".join(_FORMATS)).pack  # packs a car
+unpack = struct.Struct(f"{''.join(_FORMATS[:2])}{struct.calcsize(''.join(_FORMATS[2:]))}x").iter_unpack  # yields states
 
 Cars = npt.NDArray[Any]
 
 
 class Scene(NamedTuple):
-    """All objects on the road, `cars` (n,) of CAR, and their coordinates s (`along`) and r (`across`) in all L lanes.
+    """All objects on the road (`cars`, dtype CAR), and their coordinates s (`along`) and r (`across`) in all L lanes.
 
     A row of `routes` (k, 2) is a road and a lane id. A car's route is routes[car.route : car.route_end]. If
     `connected`, the search for neighbours of a car includes the lanes before and after the car's lane.
     """
 
     network: RoadMap
-    cars: Cars
+    cars: Cars  # (n,)
     routes: Ints
     along: Floats  # (n, L)
     across: Floats  # (n, L)
@@ -84,7 +84,7 @@ class Scene(NamedTuple):
 
 @compiled(_nrt=False)
 def not_zero(x: float) -> float:
-    """Return x, or +-0.01 with the sign of x if |x| <= 0.01, as a divisor."""
+    """Return x as a divisor. If |x| <= 0.01, return 0.01 with the sign of x instead."""
     if abs(x) > 1e-2:
         return x
     return 1e-2 if x >= 0 else -1e-2
@@ -106,7 +106,7 @@ def place(scene: Scene, i: int) -> None:
 
 @compiled(_nrt=False)
 def next_lane(scene: Scene, i: int) -> int:
-    """Return the lane after the target lane: by the route, else the closest next lane, else the target lane."""
+    """Return the lane after the target lane: that of the route, else the closest next lane, else the target lane."""
     car, net = scene.cars[i], scene.network
     lane = net.lanes[car.target]
     road = net.roads[lane.road]
@@ -116,7 +116,7 @@ def next_lane(scene: Scene, i: int) -> int:
             car.route += 1
         if car.route < car.route_end:
             if net.roads[scene.routes[car.route, 0]].start != road.end:
-                raise NotImplementedError  # the route has a gap, of which highway-env warns
+                raise NotImplementedError  # highway-env warns of such a gap in the route
             next_road, wanted = scene.routes[car.route, 0], scene.routes[car.route, 1]
     x, y = point(lane, scene.along[i, car.target])
     if next_road >= 0:
@@ -369,8 +369,8 @@ def between(low_a: float, high_a: float, low_b: float, high_b: float) -> float:
 def overlap(a: Any, b: Any, dt: float) -> tuple[bool, bool, float, float]:
     """Return whether two cars overlap now, whether they will overlap within dt, and the shift of `a` to separate them.
 
-    The function tests separating axes, the normals of the cars' sides. The shift is along the normal with the smallest
-    shift.
+    Two cars are apart if their coordinates along the normal of a side do not overlap (separating-axis test). The shift
+    is along the normal that needs the smallest shift.
     """
     first, second = corners(a), corners(b)
     vx, vy = a.speed * a.cos * dt - b.speed * b.cos * dt, a.speed * a.sin * dt - b.speed * b.sin * dt
@@ -406,7 +406,10 @@ def overlap(a: Any, b: Any, dt: float) -> tuple[bool, bool, float, float]:
 
 @compiled()
 def collide(a: Any, b: Any, dt: float) -> None:
-    """Mark `a` and `b` (a later car or an obstacle) as crashed if they overlap; set the impacts of the next frame."""
+    """Mark `a` and `b` as crashed if they overlap. If they will overlap within dt, set the shifts of the next frame.
+
+    The object `b` is an obstacle, or a car further on in the array.
+    """
     if not (a.checks or b.checks):
         return
     dx, dy = b.x - a.x, b.y - a.y

@@ -1,12 +1,12 @@
 """`CompiledTraffic`: a wrapper of highway-env's environments that runs the same episodes with compiled traffic.
 
 At each step, the vehicles are copied to arrays, all frames run in compiled code, and the vehicles are copied back. So
-rewards, rendering and spawning use highway-env's objects. All inputs are read at each step. Even constants of vehicles
-can change, as highway-env's intersection sets some constants on the class of the vehicles. With or without this
-wrapper, the intersection thus changes the traffic of every other environment in the process.
+rewards, rendering and spawning use highway-env's objects. All inputs are read at each step, even constants of
+vehicles, because highway-env's intersection sets some constants on the class of the vehicles. With or without this
+wrapper, the intersection thus changes the traffic of every other environment in the same Python process.
 
-The arrays cannot represent steps with vehicles of other classes, with a recorded history, or with rendering of every
-frame. highway-env's own code runs these steps, and `plain_steps` counts them.
+The arrays cannot represent steps with other vehicles than IDMVehicle and MDPVehicle, with a recorded history, or with
+rendering of every frame. highway-env's own code runs these steps, and `plain_steps` counts them.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ _FASTER = {"SLOWER": -1, "FASTER": 1}
 
 
 class _Unknown(Exception):
-    """The arrays cannot represent the scene."""
+    """Raised if the arrays cannot represent the scene."""
 
 
 class _Cars(NamedTuple):
-    cars: npt.NDArray[Any]  # (n,) of CAR
+    cars: npt.NDArray[Any]  # (n,) with dtype CAR
     buffer: bytearray  # the memory of `cars`
-    routes: npt.NDArray[np.int64]  # (k, 2)
+    routes: npt.NDArray[np.int64]  # (k, 2), as in `Scene`
 
 
 class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
@@ -87,11 +87,11 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         self._base: Any = base
         self._network: MappedNetwork | None = None
         self._road: Any = None
-        self._road_of: dict[str, Any] | None = None  # the settings of `_road`
+        self._road_of: dict[str, Any] | None = None  # the settings with which `_road` was made
         self._spaces_of: dict[str, Any] | None = None
         self._view: View | None = None
         self._after: _Cars | None = None  # the cars after the last step, until the next observation
-        # bound methods, because a deep copy of the environment binds methods to the copy
+        # bound methods are stored, because a deep copy of the environment binds methods to the copy
         self._plain_simulate, base._simulate = base._simulate, self._simulate
         self._plain_define_spaces, base.define_spaces = base.define_spaces, self._define_spaces
         maker = road_maker(base)
@@ -286,7 +286,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             kind.observe = self._observe
 
     def _observe(self) -> npt.NDArray[np.float32]:
-        """Return the observation of KinematicObservation.observe."""
+        """Return the observation that KinematicObservation.observe would return."""
         base, kind = self._base, self._base.observation_type
         after, self._after = self._after, None
         try:

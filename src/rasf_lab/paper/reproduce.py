@@ -7,7 +7,7 @@ neither jax nor the code of the reacher. A folder has these modules:
                   that names the missing runs; total_ticks(preset) returns how often `run` calls `tick`
     measures.py   computes numbers from runs
     claims.py     has rules that turn numbers into findings
-    figures.py    has FIGURES, functions that draw a result, by name; a function returns None if its runs are missing
+    figures.py    has FIGURES, functions by name that draw a result; a function returns None if its runs are missing
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def reproduce(
 
     Args:
         name: the experiment: grid, four-room, reacher or theory.
-        preset: its size, "quick" or "paper".
+        preset: the size of the experiment, "quick" or "paper".
         seed: the first seed.
         folder: the folder to which all files are written.
         tick: function that reports progress. It is called `total_ticks` times.

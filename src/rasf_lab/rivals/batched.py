@@ -1,9 +1,9 @@
 """DQN and QR-DQN as in Stable-Baselines3, with ten trainings in one program.
 
-These agents are rivals: the suite compares policy libraries with them. In one program, rivals can train for as many
-steps as the libraries.
+These agents are rivals: the suite compares policy libraries with them. In one program, the rivals are trained so fast
+that they can have as many steps as the libraries.
 
-Stable-Baselines3 trains one network at a time. A step takes 4 to 6 ms (DQN) or 36 ms (QR-DQN) on a core, mostly for the
+Stable-Baselines3 trains one network at a time. A step takes 4 to 6 ms (DQN) or 36 ms (QR-DQN) on a core, mainly for the
 update. Here one JAX program updates ten networks, each with its own environment. Each worker process of the suite has
 one core. If JAX_PLATFORMS=cuda and XLA_PYTHON_CLIENT_PREALLOCATE=false are set, the workers share a GPU. After a step
 of the environments, the operations are those of Stable-Baselines3, in the same order:
@@ -23,11 +23,11 @@ The losses, for the network q and the target network q':
                  is the sum over i and mean over j of |(i - 1/2) / Q - [d_ij < 0]| Huber(d_ij). Gradients are not
                  clipped.
 
-Hidden layers have ReLU units. Weights are initialised as in torch. Random numbers differ from Stable-Baselines3, so
-trainings agree in distribution only. A test compares one update with Stable-Baselines3, and lab/notes/driving.md
-compares trainings.
+Hidden layers have ReLU units. Weights are initialised as in torch. Random numbers differ from those of
+Stable-Baselines3, so results agree only in distribution. A test compares one update with Stable-Baselines3, and
+lab/notes/driving.md compares trainings.
 
-Shapes: L networks (lanes), B transitions of a batch, o numbers of an observation, A actions, Q quantiles.
+Shapes: L networks (lanes), B transitions in a batch, o numbers in an observation, A actions, Q quantiles.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ Vector = npt.NDArray[np.float32]
 
 
 class Recipe(NamedTuple):
-    """Settings with the names in Stable-Baselines3 and its defaults for DQN. `adam_eps` is Adam's epsilon."""
+    """Settings of DQN or QR-DQN, with the names of Stable-Baselines3 and its defaults for DQN.
+
+    `adam_eps` is the epsilon of Adam.
+    """
 
     gamma: float = 0.99
     net_arch: tuple[int, ...] = (64, 64)
@@ -71,7 +74,7 @@ class Recipe(NamedTuple):
     exploration_final_eps: float = 0.05
     max_grad_norm: float | None = 10.0
     adam_eps: float = 1e-8
-    n_quantiles: int | None = None  # None: DQN
+    n_quantiles: int | None = None  # the number of quantiles of QR-DQN; None for DQN
 
     @classmethod
     def read(cls, quantiles: bool, settings: Mapping[str, Any]) -> Recipe:
@@ -154,7 +157,7 @@ def init_layers(key: Array, sizes: Sequence[int]) -> Layers:
 def outputs(layers: Layers, x: Array) -> Array:
     """Return the outputs (.., A Q) of one network for observations (.., o)."""
     *hidden, (weight, bias) = layers
-    times = partial(jnp.matmul, precision="highest")  # by default a GPU rounds factors to TF32
+    times = partial(jnp.matmul, precision="highest")  # without this, a GPU rounds factors to TF32
     for w, b in hidden:
         x = jax.nn.relu(times(x, w) + b)
     return times(x, weight) + bias
@@ -208,7 +211,7 @@ def _init(keys: Array, recipe: Recipe, observation: int, actions: int, steps: in
 def _advance(
     learner: Learner, rows: Array, obs: Array, step: Array, epsilon: Array, recipe: Recipe, learns: bool, copies: bool
 ) -> tuple[Learner, Array]:
-    """Store, copy and learn after step `step` (from 0). Return the learner and the next actions (L,)."""
+    """Do the operations of the module's header after step `step`; return the learner and the next actions (L,)."""
     layers, target, state, replay, keys = learner
     capacity = replay.shape[1]
     replay = jax.lax.dynamic_update_slice_in_dim(replay, rows[:, None], step % capacity, axis=1)
@@ -246,11 +249,11 @@ def train(
 
     Args:
         worlds: the environments, with equal observation and action spaces.
-        seeds: the seed of each world and its training.
+        seeds: for each world, the seed of the world and of its training.
         recipe: settings of all trainings.
         steps: the number of steps of each training.
-        lanes: the number L of networks in the program, at least the number of worlds. With the same number of lanes,
-            a network is bit-identical for any other worlds in the program.
+        lanes: the number L of networks in the program, at least the number of worlds. For a fixed number of lanes, a
+            trained network does not depend, even in its last bit, on the other worlds in the program.
         tell: called every 1,000 steps with the share of the training that is done. Default: no call.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Rollouts by an acting rule (`rasf.library.acting.rule`), in worlds that step many episodes together, as arrays."""
+"""Rollouts by an acting rule (`rasf.library.acting.rule`), in worlds that step many episodes at once, as arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ArrayWorld(Protocol):
     """Episodes that run in parallel. `running` (B,) are the indices of the B episodes that are not over."""
 
     def observe(self, t: int, running: Ints) -> npt.NDArray[Any]:
-        """Return the observations of the running episodes at step t, in the form that the policies take."""
+        """Return the observations of the running episodes at step t, an array (B, ..) as the policies take it."""
 
     def step(self, t: int, running: Ints, actions: Ints) -> tuple[Floats, Bools]:
         """Take the actions (B,). Return the d features (B, d) of the step, and whether each episode is over (B,)."""

@@ -17,8 +17,8 @@ from rasf.world import World
 
 S = TypeVar("S")  # states
 T = TypeVar("T")  # totals, such as sums of features
-X = TypeVar("X")  # inputs of a step
-Measure = Callable[[Array, Any], Array]  # (index of the step, next state) -> m numbers, averaged over an episode
+X = TypeVar("X")  # input of a step
+Measure = Callable[[Array, Any], Array]  # (index of the step, next state) -> m numbers to average over an episode
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class Way:
 
     Args:
         epsilon: the probability of a random action. Default: 0.03.
-        risk_discount: at step t, scores are the risk of risk_discount^t times the remaining return. The value 1 gives
-            the scores of the paper's experiments, and gamma gives the scores of the paper's theorems. Default: 1.
+        risk_discount: at step t, the risk measure is applied to risk_discount^t times the remaining return. The value
+            1 gives the scores of the paper's experiments, and gamma those of the paper's theorems. Default: 1.
         measure: a function that returns numbers to average over the steps of an episode. Default: no numbers.
         record: whether to keep the states. Default: False.
     """
@@ -108,7 +108,7 @@ def rollouts(
     termination.
 
     Args:
-        agent: the agent that `Agent.for_weights` returns for the weights of the tasks.
+        agent: the agent, as `Agent.for_weights` returns it for the weights of the tasks.
         world: the world.
         networks: the agent's networks.
         key: the random key.
@@ -134,7 +134,7 @@ def rollouts(
             at_step = risk.at_discount(jnp.asarray(way.risk_discount) ** t)
             obs = agent.with_time(jax.vmap(world.observe)(state), jnp.broadcast_to(t, (n,)))
             chosen = gpi_actions(agent.scores(task_heads, obs, task_input, at_step))
-            exact = jnp.zeros(agent.action_size)  # no noise
+            exact = jnp.zeros(agent.action_size)  # the greedy action has no noise
             greedy = jax.vmap(lambda x, one: agent.take(task_heads, x, one, exact))(obs, chosen)
             random, _ = agent.random_actions(action_key, n)
             explore = jax.random.uniform(explore_key, (n, *(1,) * (random.ndim - 1))) < way.epsilon

@@ -1,6 +1,6 @@
 """Fast rollouts of a tabular library in the four-room world, for any w and risk. A caller can stop the rollouts.
 
-All random numbers are drawn beforehand, and depend only on the seed: at step t, episode e uses draws[e, t] for every
+All random numbers are drawn beforehand, and depend only on the seed: at step t, episode e uses draws[e, t] at every
 risk. Whole episodes run in a numba kernel (`walk`), because a call from Python for each step would take longer than the
 step. The kernel releases Python's global interpreter lock. Actions are those of `TablePolicies.act`, and are stored in
 the same cache.
@@ -28,7 +28,7 @@ from rasf.risk import Risk
 from rasf.tabular.frozen import PreparedTask, act_one, as_bits
 from rasf_lab.rollouts.by_rule import follow
 
-_AT_ONCE = 100  # episodes between two calls of `stop`; they take a few milliseconds
+_AT_ONCE = 100  # `stop` is called after this many episodes, every few milliseconds
 
 
 class RuledWalks(NamedTuple):
@@ -40,18 +40,18 @@ class RuledWalks(NamedTuple):
 
 
 class Walks(NamedTuple):
-    """n episodes of up to T steps, with d features. Entries beyond the length of an episode are undefined."""
+    """n episodes of up to T steps, with d features. Cells and flags after the end of an episode are undefined."""
 
-    cells: Ints  # (n, T + 1) int32, the start cell first
+    cells: Ints  # (n, T + 1) int32, the cell after 0 to T steps
     flags: Ints  # (n, T + 1) int64, one bit for each object: 1 if the object is collected
     phi: Floats  # (n, d) sums of the features
     lengths: Ints  # (n,) number of steps so far
     over: Bools  # (n,) whether the episode has ended
-    waiting: Ints  # (n,) the state for which the episode waits because its action is not cached, or -1
+    waiting: Ints  # (n,) the state in which the episode waits, because its action is not cached, or -1
 
 
 def chances(rooms: FourRoom, episodes: int, seed: int) -> Floats:
-    """Return the random numbers (episodes, steps) in [0, 1) that decide whether traps fire."""
+    """Return the random numbers (episodes, steps) in [0, 1) that decide whether stepping on a trap is a failure."""
     return np.random.default_rng(seed).random((episodes, rooms.step_limit))
 
 
@@ -66,7 +66,7 @@ def walk_four_room(
         w: weights of the task (d,).
         risk: the risk of the scores.
         draws: random numbers (n, steps) from `chances`, one row for each episode.
-        stop: called between slices of the work; True stops the episodes.
+        stop: called after every 100 episodes or fewer; if it returns True, the work stops.
 
     Returns:
         The episodes, or None if `stop` returned True.

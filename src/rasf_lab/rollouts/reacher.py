@@ -3,7 +3,7 @@
 Histogram networks act inside one compiled program, 50 steps at a time, with the scores of `NetworkPolicies.act`. Other
 networks are called step by step. Eight rollouts make a block. Blocks run in parallel in threads, because the matrices
 of a block are too small for jax to use several cores. All random numbers (initial angles, noise on the torques, and the
-numbers that decide on failures) are drawn beforehand. They depend only on the seed, and so are equal for all risks.
+numbers that decide on failures) are drawn beforehand. They depend only on the seed, so they are equal for all risks.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from rasf.risk import Risk
 from rasf_lab.rollouts.by_rule import follow
 from rasf_lab.rollouts.compiled import Steps
 
-_PIECE = 50  # steps between two calls of `stop`; they take some tens of milliseconds
-_BLOCK = 8  # rollouts in a block; equal on all machines, because rounding depends on the batch size
+_PIECE = 50  # `stop` is called after this many steps, every few tens of milliseconds
+_BLOCK = 8  # the number of rollouts in a block; fixed on all machines, because rounding depends on it
 
 
 class ArmChances(NamedTuple):
@@ -40,9 +40,9 @@ class ArmChances(NamedTuple):
 
 
 class ArmRollouts(NamedTuple):
-    """n rollouts of T steps: states (T + 1, n, 4) from the initial state on, features (T, n, d), and the final memory.
+    """n rollouts of T steps: states (T + 1, n, 4) from the initial state on, and features (T, n, d).
 
-    `memory` is None without an acting rule.
+    `memory` is the final memory of the acting rule, or None without an acting rule.
     """
 
     states: Floats
@@ -104,7 +104,7 @@ def roll_out_arm(
         w: weights of the task (d,).
         risk: the risk of the scores.
         chances: the random numbers of the rollouts.
-        stop: called between pieces of the work, from several threads; True stops the rollouts.
+        stop: called at least every 50 steps, from several threads; if it returns True, the rollouts stop.
 
     Returns:
         The rollouts, or None if `stop` returned True.
@@ -151,7 +151,7 @@ def _one_block(
 def _some_steps(
     world: Reacher, task: HistogramTask, form: RiskForm, state: Array, noise: Noise
 ) -> tuple[Array, tuple[Array, Array]]:
-    """Return the last state, and for every step the next state and the features."""
+    """Take one step for each row of `noise`. Return the last state, and the next state and features of every step."""
     steps: Steps[Array, None, Noise] = Steps(
         act=lambda state, noise: choose_by_histograms(task, world.observe(state), form),
         advance=world.advance,

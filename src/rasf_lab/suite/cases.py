@@ -10,8 +10,8 @@ for comparison (`rivals.py`). A *way to act* is a rule by which a library acts f
     price 4                  the *control*: neutral, with 4 added to the cost of a unit of the failure feature
 
 The failure feature (`Case.priced`) counts failures, or is the feature that comes closest to a count of failures. A
-higher cost of failures can avoid failures without a risk measure. The comparison with the control shows whether a risk
-measure does better.
+higher cost of failures can also avoid failures, without a risk measure. The comparison with the control shows whether a
+risk measure does better.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Weightings = tuple[tuple[float, ...], ...]
 Settings = Mapping[str, object]  # JSON values or tuples, by name
 NEUTRAL = "neutral"
 _STATIC, _LIMIT, _PRICE = "static ", "limit ", "price "
-# the ways to act in all cases on roads
+# the ways to act in all driving cases
 ON_ROADS = (
     "neutral", "mean-variance:-0.3", "mean-variance:-1", "mean-variance:-2", "mean-variance:-4", "cvar:0.1",
     "static cvar:0.1", "limit 0.02", "price 0.5", "price 1", "price 2", "price 4", "price 10",
@@ -74,7 +74,7 @@ class Training(TypedDict, total=False):
 
 
 class Asked(TypedDict):
-    """The queries of a run: unseen weightings, ways to act, episodes per query, and the most steps of an episode."""
+    """The queries of a run: unseen weightings, ways to act, episodes per query, and the step limit of an episode."""
 
     unseen: list[list[float]]
     actings: list[str]
@@ -101,8 +101,8 @@ class SuiteSize(NamedTuple):
 
     Attributes:
         seeds: the number of seeds.
-        steps: the factor of a case's training steps.
-        episodes: the factor of a case's episodes.
+        steps: a factor that multiplies the training steps of a case.
+        episodes: a factor that multiplies the episodes of a case.
         unseen: the number of unseen weightings.
     """
 
@@ -126,13 +126,13 @@ class Case:
         tasks: the training weightings (n, d).
         unseen: the weightings (m, d) of the queries.
         steps_per_task: the training steps for each of `tasks`.
-        failures: the name of the failures, in the plural.
+        failures: the name of the failures in the plural, such as "collisions".
         actings: ways to act, as in the module's header; "neutral" and at least one per-state risk are required.
         failure: failure(step) returns whether a step is a failure. Default: None, the environment marks failures.
         priced: the index of the failure feature. Default: the last feature.
         harm: 1 if a larger failure feature means more failures, -1 if it means fewer failures. The control lowers the
-            weight of this feature if `harm` is 1, and raises the weight if `harm` is -1. Default: 1.
-        agent, risk, settings: arguments of `rasf.learn`; risks are text.
+            weight of the failure feature if `harm` is 1, and raises this weight if `harm` is -1. Default: 1.
+        agent, risk, settings: arguments of `rasf.learn`, with risks as text.
         episodes: the number of episodes for each weighting and way to act, in the preset "full". Default: 100.
         max_steps: the number of steps after which an episode is truncated. Default: 1,000.
         gauge: the name of a number in `info`, such as the speed, whose mean over steps is also measured. Default: none.
@@ -205,7 +205,7 @@ def tuples_for_lists(settings: Settings) -> dict[str, Any]:
 
 
 class Acting(NamedTuple):
-    """A way to act for a task: weights (d,), risk measure, and further arguments of `PolicyLibrary.evaluate`."""
+    """A way to act for a task: weights (d,), risk measure, and further arguments `ways` of `PolicyLibrary.evaluate`."""
 
     w: Floats
     risk: Risk
@@ -230,7 +230,7 @@ def _limit(most: float, harm: int) -> Limit:
 
 
 def best_return(mdp: FiniteMDP, w: Floats, horizon: int) -> float:
-    """Return the exact optimal discounted return from the first state of a model, for a case's `optimum`.
+    """Return the exact optimal discounted return from state 0 of a model, for `Case.optimum`.
 
     Args:
         mdp: the model.

@@ -118,7 +118,7 @@ FOUR_ROOMS = Case(
     max_steps=200,
 )  # fmt: skip
 
-_POOR = 15.0  # a fruit is poor if its nutrients sum to less than this; the richest fruits have over 20
+_POOR = 15.0  # fruits whose nutrients sum to less than this are poor; the sums of the richest fruits are over 20
 
 
 def poor_fruit(step: Step) -> bool:
@@ -225,7 +225,7 @@ INVENTORY = Case(
     priced=4,
     agent="rasf-model",
     risk=("neutral", "mean-variance:-0.05"),
-    # an untried action has the value of the largest reward in all steps from now on: 1 / (1 - gamma) = 20 such rewards
+    # an untried action counts as if all later steps gave the largest reward: 1 / (1 - gamma) = 20 such rewards
     settings={"gamma": 0.95, "optimism": 20.0},
     actings=(
         "neutral", "mean-variance:-0.005", "mean-variance:-0.01", "mean-variance:-0.02", "mean-variance:-0.05",
@@ -322,7 +322,7 @@ def sold_nothing(step: Step) -> bool:
 
 MINECART = Case(
     env="minecart-v0",
-    env_kwargs={"max_episode_steps": 300},  # instead of 1,000; a cart that is not home after 300 steps has sold nothing
+    env_kwargs={"max_episode_steps": 300},  # not 1,000; a cart that is not home after 300 steps has sold nothing
     about="dig two ores and sell them at home; the amount found is random",
     features=("ore 1", "ore 2", "fuel (-1)"),
     tasks=((1, 0, 0.1), (0, 1, 0.1), (1, 1, 0.05)),
@@ -343,7 +343,7 @@ MINECART = Case(
     max_steps=300,
 )  # fmt: skip
 
-_FAR = 0.5  # the arm is far from a target if the target's feature, the closeness to the target, is below 0.5
+_FAR = 0.5  # the arm is far from a target if the target's feature, which grows with closeness, is below 0.5
 
 
 def far_off(step: Step) -> bool:

@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
     from rasf_lab.common.results import Numbers, Result
 
-_MARKERS = {"dqn": "s", "qr-dqn": "D", "dqn-documented": "h", "envelope": "X", "gpi-ls": "p"}  # open if batched
+# markers of rivals; hollow for rivals trained in batches
+_MARKERS = {"dqn": "s", "qr-dqn": "D", "dqn-documented": "h", "envelope": "X", "gpi-ls": "p"}
 _NAMES = {
     "dqn": "DQN", "qr-dqn": "QR-DQN", "dqn-documented": "DQN as documented", "envelope": "Envelope", "gpi-ls": "GPI-LS",
 }  # fmt: skip
 
 
 def fronts(result: Result, name: str) -> Figure:
-    """Return the figure of one case: lines for per-state risks and the control, points for other ways and rivals.
+    """Return the figure of one case: lines for per-state risks and the control, points for rivals and other ways.
 
     Args:
         result: the result of the suite.
@@ -38,12 +39,12 @@ def fronts(result: Result, name: str) -> Figure:
 
 
 def front(axes: Axes, told: Numbers, measure: str = "return") -> None:
-    """Draw a measure (y) against failures (x), with 95 % intervals over seeds.
+    """Draw a measure of a case (y) against failures (x), with 95 % intervals over seeds.
 
     Args:
         axes: the axes to draw on.
         told: the numbers of a case, from `measures.summary`.
-        measure: "return" or "gauge". Default: "return".
+        measure: "return", or "gauge" for the number that the case also measures (`Case.gauge`). Default: "return".
     """
     ways = told["ways"]
     risks = [text for text in ways if is_dial(text) and not text.startswith("cvar")]

@@ -1,9 +1,9 @@
 """`rasf demo --driving`: a film of the shipped driving library in the same traffic at two risks.
 
 The library acts for the weights `TASK`, for which it was not trained. The film has one episode for each risk. The two
-episodes begin in the same traffic, which then reacts to the car. Their start state is the first start state from which
-the neutral car collides. So the film does not show how often cars collide. The printed table shows this for all
-episodes.
+episodes begin in the same traffic, which then reacts to the car. They begin in the first start state from which the
+neutral car collides. So the film does not show how often cars collide. The printed table gives the number of collisions
+in all episodes.
 """
 
 from __future__ import annotations
@@ -34,13 +34,16 @@ ROAD, TASK = "rasf/Highway-v0", (1.0, 0.0, -1.0)  # weights of speed, right lane
 AVERSION = -1.0
 RISKS: dict[str, Risk] = {"neutral": MeanVariance(0.0), "risk-averse": MeanVariance(AVERSION)}
 EPISODES = 20
-_LONGEST = 10_000  # largest number of steps of an episode
+_LONGEST = 10_000  # the largest number of steps of an episode
 _PAUSE_MS, _LAST_MS = 150, 1_500
 Frame = npt.NDArray[np.uint8]  # (height, width, 3)
 
 
 class Drive(NamedTuple):
-    """One episode: whether it ended in a collision, its mean speed (m/s), its steps of 1 s, its frames (if filmed)."""
+    """One episode: whether it ended in a collision, its mean speed (m/s), its number of steps of 1 s, and its frames.
+
+    The list of frames is empty if the episode is not filmed.
+    """
 
     crashed: bool
     speed: float
@@ -84,7 +87,7 @@ def run(seed: int, film: Path, tick: Callable[[], None]) -> Group:
 
 
 def drive(library: PolicyLibrary, risk: Risk, seed: int, render_mode: str | None = None) -> Drive:
-    """Run one episode for `TASK` from the start state of a seed. With `render_mode` "rgb_array", keep the frames."""
+    """Run one episode for `TASK`, with the start state of a seed. With `render_mode` "rgb_array", keep the frames."""
     env = open_environment(gymnasium.make(ROAD, render_mode=render_mode))
     frames: list[Frame] = []
 

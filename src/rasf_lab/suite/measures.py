@@ -8,18 +8,19 @@ The rules were set before the first run:
                        fewer failures than neutral acting: the 95 % interval of the paired difference is below 0.
     over prices        Compares the fronts of per-state risks and of the control. A front gives, for a number of
                        failures x, the best return of the ways to act that have at most x failures. Neutral acting is
-                       a point of both fronts. The gap is the mean difference of the fronts divided by |neutral
-                       return|. The mean is over 50 values of x, from the fewest failures that both fronts reach to the
-                       failures of neutral acting. The verdict is "more" or "less" if the interval of the gap excludes
-                       0, else "as much".
+                       a point of both fronts. The gap is the mean of the front of per-state risks minus the
+                       front of the control, divided by |neutral return|. The mean is over 50 values of x, from the
+                       fewest failures that both fronts reach to the failures of neutral acting. The verdict is that
+                       risks return "more" than the control if the interval of the gap is above 0, "less" if it is
+                       below 0, else "as much".
     calibrated         Two measures compare the predicted with the realised discounted return. `off` is (predicted mean
                        - realised mean) / realised standard deviation. `spread_ratio` is predicted / realised standard
                        deviation.
 
 Each seed has one value of a measure, the mean over weightings. Intervals are bootstrap intervals over these values. An
 interval of failures is widened to contain the exact (Clopper-Pearson) interval of the share of failures in the episodes
-of all seeds, because seeds without a failure do not show that failures are impossible. If the difference of failures is
-equal in all seeds, its interval is computed from the exact intervals of both shares.
+of all seeds, because seeds without a failure do not show that failures are impossible. If the difference in failures
+between two ways to act is equal in all seeds, its interval is computed from the exact intervals of the two ways to act.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from rasf_lab.suite.runs import LIBRARY, runs_of
 from rasf_lab.sweep.runs import Run
 from rasf_lab.sweep.store import Finished
 
-_LEVELS = 50  # how many numbers of failures x a comparison of fronts uses
-_NO_SPREAD = 1e-3  # a ratio is nan if its divisor, a standard deviation, is below this share of |mean|
-_ROUNDING = 1e-9  # ends of intervals that are closer to 0 count as 0
+_LEVELS = 50  # the number of values of x (failures) at which two fronts are compared
+_NO_SPREAD = 1e-3  # a standard deviation below this share of |mean| is no divisor: the ratio is nan
+_ROUNDING = 1e-9  # ends of intervals that are closer to 0 than this count as 0
 _CHEAP = 0.1  # largest cost of a cheap risk, as a share of |neutral return|
 _MEASURES = ("return", "cvar", "failures", "length", "gauge", "discounted", "std", "predicted", "predicted_std")
 
@@ -53,7 +54,7 @@ def summary(runs: Sequence[Finished]) -> Numbers:
     arrays = {name: np.stack([one.arrays[name] for one in ours]) for name in _MEASURES}  # (seeds, ways, weightings)
     by_seed = {name: values.mean(axis=2) for name, values in arrays.items()}
     neutral = actings.index(NEUTRAL)
-    episodes = arrays["failures"][:, 0].size * asked["episodes"]  # of each way to act, in total
+    episodes = arrays["failures"][:, 0].size * asked["episodes"]  # the number of episodes of each way to act
     found: Numbers = {
         "env": case.env,
         "about": case.about,
@@ -95,7 +96,10 @@ def _estimate(values: Floats) -> list[float]:
 
 
 def _rate(values: Floats, episodes: int) -> list[float]:
-    """Return the mean failures per episode and the interval, from one mean per seed (n,) and `episodes` in total."""
+    """Return the mean failures per episode, and both ends of its interval.
+
+    `values` (n,) has the mean of each seed, and `episodes` is the number of episodes of all seeds together.
+    """
     found = Interval(*_estimate(values))
     return list(found.holding(share_interval(found.estimate * episodes, episodes)) if found.estimate <= 1 else found)
 
@@ -133,7 +137,7 @@ def _way(by_seed: dict[str, Floats], j: int, neutral: int, episodes: int) -> Num
 
 
 def verdict(by_seed: dict[str, Floats], actings: Sequence[str], episodes: int) -> Numbers:
-    """Return whether a per-state risk helps, this risk and its cost, and the comparison with the control.
+    """Return whether a per-state risk helps, which risk and at what cost, and the comparison with the control.
 
     Args:
         by_seed: "failures" and "return", arrays (seeds, ways).
@@ -171,13 +175,16 @@ def verdict(by_seed: dict[str, Floats], actings: Sequence[str], episodes: int) -
 
 
 def front(failures: Floats, returns: Floats, levels: Floats) -> Floats:
-    """Return for each of `levels` (m,) the best return of points (n,) with at most this many failures; -inf if none."""
+    """Return for each of `levels` (m,) the best return of the points (n,) with at most this many failures, or -inf."""
     within = failures[None] <= levels[:, None] + 1e-12
     return np.where(within, returns[None], -np.inf).max(axis=1)
 
 
 def _gap(failures: Floats, returns: Floats, ours: Sequence[int], theirs: Sequence[int]) -> float:
-    """Return the mean difference of two fronts. `ours` and `theirs` are the indices of their ways to act."""
+    """Return the mean difference of two fronts.
+
+    `ours` and `theirs` are the indices of the ways to act that form each front.
+    """
     low = max(failures[list(points)].min() for points in (ours, theirs))
     levels = np.linspace(low, max(failures[ours[0]], low), _LEVELS)
     mine, others = (front(failures[list(points)], returns[list(points)], levels) for points in (ours, theirs))
@@ -187,7 +194,11 @@ def _gap(failures: Floats, returns: Floats, ours: Sequence[int], theirs: Sequenc
 def _rival(
     runs: Sequence[Finished], name: str, by_seed: dict[str, Floats], actings: Sequence[str], ours: Sequence[Finished]
 ) -> Numbers:
-    """Return a rival's numbers. `beside` has our failures, gauge and return by way to act, divided by the rival's."""
+    """Return a rival's numbers.
+
+    For each of our ways to act, `beside` has the ratios of its failures, gauge (`Case.gauge`) and return to those of
+    the rival.
+    """
     theirs = [one for one in runs if one.run.parameters["agent"] == name]
     seeds = sorted({one.run.seed for one in theirs})
     arrays = {  # (seeds, weightings)
@@ -206,8 +217,8 @@ def _rival(
         "failures": _rate(values["failures"], episodes),
         "seeds": seeds,
         "steps": given(theirs[0].run)["training"]["steps"],
-        "trainings": sum(one.run.seed == seeds[0] for one in theirs),  # for a seed: one, or one for each weighting
-        "seconds": float(np.mean([_share_of_seconds(one) for one in theirs])),  # per training
+        "trainings": sum(one.run.seed == seeds[0] for one in theirs),  # the number of trainings with one seed
+        "seconds": float(np.mean([_share_of_seconds(one) for one in theirs])),  # seconds of one training
         "each": {part: arrays[part].mean(axis=0) for part in ("return", "failures", "gauge")},
         "beside": beside,
     }
@@ -225,7 +236,7 @@ def _ratio(mine: Floats, others: Floats) -> float:
 
 
 def by_environment(numbers: dict[str, Numbers]) -> dict[str, Numbers]:
-    """Return the numbers of cases by environment. Further cases of an environment are named "environment (case)"."""
+    """Return the numbers of cases by environment. Every further case of an environment is "environment (case)"."""
     found: dict[str, Numbers] = {}
     for name, case in numbers.items():
         env = str(case["env"])
@@ -251,8 +262,8 @@ def at_a_glance(numbers: dict[str, Numbers]) -> list[list[str]]:
 def cases_of(runs: Sequence[Finished]) -> dict[str, list[Finished]]:
     """Return the runs of each case, in the order of seeds.
 
-    The runs are of the largest preset for which all runs of the library exist, with the present parameters of the case.
-    The runs of a rival with a seed are included if all runs of the rival with this seed exist.
+    The preset is the largest for which all runs of our library are finished. Runs with earlier parameters of the case
+    do not count. The runs of a rival with a seed are included if all its runs with this seed are finished.
     """
     found, names = {one.run: one for one in runs}, sorted({str(one.run.parameters["case"]) for one in runs})
     by_case = {}

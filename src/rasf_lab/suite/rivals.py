@@ -1,6 +1,6 @@
-"""Rivals, agents for comparison: of Stable-Baselines3, trained for each weighting, and of morl-baselines, trained once.
+"""Rivals (agents for comparison): of Stable-Baselines3, trained for each weighting, or of morl-baselines, trained once.
 
-    dqn, qr-dqn        retrained for each weighting, with the number of steps that the library has for all its tasks
+    dqn, qr-dqn        retrained for each weighting, each time for as many steps as the library has for all tasks
     dqn-documented     DQN, retrained for each weighting, with the number of steps of the recipe in the environment's
                        documentation; only for environments with a recipe
     NAME-batched       the three agents above as implemented in `rasf_lab.rivals.batched`: ten trainings in one program,
@@ -40,7 +40,7 @@ from rasf_lab.suite.cases import Asked, Case, Settings, SuiteSize, Training, lis
 from rasf_lab.suite.trials import TRYING, Gauge, outcome_of, stacked
 from rasf_lab.sweep.runs import RunResult
 
-TOGETHER = 10  # batched trainings in one program: a seed of the preset "full" has ten weightings
+TOGETHER = 10  # the number of batched trainings in one program, as the preset "full" has ten weightings
 _QUANTILES = "QRDQN"
 Seen = npt.NDArray[np.float32]  # an observation
 Reward = float | npt.NDArray[np.float32]
@@ -53,7 +53,7 @@ class Rival(NamedTuple):
         module: the module of the agent's class; None if `rasf_lab.rivals.batched` trains the agent.
         name: the name of the class.
         documented: whether the number of training steps is that of the environment's documentation.
-        every: whether one training is for all weightings.
+        every: whether a single training serves all weightings.
     """
 
     module: str | None
@@ -80,7 +80,7 @@ RIVALS = {
 _MULTI_POLICY: Settings = {
     "net_arch": [64, 64, 64], "gradient_updates": 1, "initial_epsilon": 1.0, "final_epsilon": 0.05,
 }  # fmt: skip
-_TRIALS = 20_000  # the smallest seed of GPI-LS's own evaluation episodes, far from all other seeds
+_TRIALS = 20_000  # the smallest seed of the evaluation episodes that GPI-LS runs in training, far from all other seeds
 _ITERATIONS = 10  # GPI-LS chooses new weightings before each of its iterations
 
 
@@ -100,7 +100,7 @@ def obstacle(case: Case, agent: str) -> str | None:
 
 
 def signs_of(case: Case) -> Floats | None:
-    """Return the signs of the weights (d,), +1 if all are 0; None if a feature has positive and negative weights."""
+    """Return the sign of each feature's weights (d,), +1 if they are 0; None if a feature has weights of both signs."""
     weights = np.array([*case.tasks, *case.unseen], float)
     if ((weights > 0).any(axis=0) & (weights < 0).any(axis=0)).any():
         return None
@@ -158,7 +158,7 @@ def _weighed(case: Case, w: Floats) -> _Flat:
     return _Flat(case, lambda phi: float(phi @ w))
 
 
-Chooses = Callable[[Seen, Floats], SupportsInt]  # an observation and a weighting -> an action
+Chooses = Callable[[Seen, Floats], SupportsInt]  # (observation, weighting) -> action
 
 
 def trained_rival(case: Case, agent: str, training: Training, asked: Asked, seed: int) -> RunResult:
@@ -187,7 +187,7 @@ def trained_together(
     seeds: Sequence[int],
     tell: Callable[[float], None],
 ) -> list[RunResult]:
-    """Train batched rivals in one program; return the measures of each rival, and the seconds of the whole program.
+    """Train batched rivals in one program. Return the result of each, with the seconds of the whole program.
 
     Args:
         case: the case.

@@ -6,14 +6,14 @@ have the same start states for all agents. The arrays of a run have a row for ea
 a column for each unseen weighting:
 
     return, cvar       mean return of the episodes, and the mean of the worst tenth of returns
-    failures           mean number per episode of steps with a failure
+    failures           mean number of steps with a failure in an episode
     length, gauge      mean number of steps per episode; mean over steps of the case's gauge, such as the speed
     phi                (ways, weightings, d), mean over episodes of the sums of the d features
 
 Runs of libraries also have:
 
     discounted, std    mean and standard deviation of the realised discounted return, for the weights by which the
-                       policy acts (the control changes the weighting); in truncated episodes, the predicted remaining
+                       policy acts (the control changes the weights). In truncated episodes, the predicted remaining
                        return is added
     predicted,         the library's predictions of `discounted` and `std` at the first observations of episodes
     predicted_std      (`ActingRule.predict`)
@@ -111,7 +111,7 @@ def run_cases(names: Sequence[str], preset: str, folder: Path, agents: Sequence[
         preset: a key of `PRESETS`.
         folder: the folder of suite.npz and suite-runs.
         agents: "library" and names of rivals.
-        tick: function that is called for each finished run.
+        tick: function that is called once for each finished run.
     """
     runs, archived = all_runs(names, preset, agents), load_archive(folder / _ARCHIVE).runs
     missing = [run for run in runs if run not in archived]
@@ -173,7 +173,7 @@ class Suite:
         """Return groups of runs that are executed together.
 
         Batched rivals with the same case, agent and training form groups of at most `TOGETHER` runs, and one program
-        trains a group. Every other run is a group.
+        trains a group. Every other run is a group of its own.
         """
         together: dict[str, list[Run]] = {}
         for run in runs:

@@ -20,7 +20,7 @@ Trial = Mapping[str, float | Floats]  # the measures of one way to act for one w
 
 
 class Gauge:
-    """A case's rule for failures, which also computes the mean over steps of the case's gauge (a number in `info`)."""
+    """A case's rule for failures. It also computes the mean over steps of `info[Case.gauge]`."""
 
     def __init__(self, case: Case) -> None:
         self._rule, self._name = case.failure, case.gauge
@@ -44,7 +44,7 @@ def outcome_of(phi: Floats, failures: Floats | None, lengths: Floats | Ints, w: 
         failures: the number of failures in each episode (n,); None if the environment marks no failures.
         lengths: the number of steps of each episode (n,).
         w: weights (d,).
-        gauge: the mean of the case's gauge.
+        gauge: the mean over steps of the number that `Case.gauge` names; nan without a gauge.
     """
     returns = phi @ w
     return {

@@ -1,9 +1,9 @@
-"""The driver of a sweep, which starts unfinished runs on an engine until every run is finished or has failed.
+"""The driver of a sweep. It starts unfinished runs on an engine until every run has finished or failed.
 
 A job is a group of runs that one worker process executes together. The runs of a job fail if the job raises an
-exception or exceeds its limits. If a worker is lost (killed, or on a node that disappeared), its job is tried again,
-with up to ten workers. Finished runs are never executed again. A full disk stops the sweep, because further results
-could not be saved. If the sweep is started again, it continues.
+exception or exceeds its limits. If a worker is lost (killed, or on a node that disappeared), its job is tried again
+by another worker, until ten workers are lost. Finished runs are never executed again. A full disk stops the sweep,
+because further results could not be saved. If the sweep is started again, it continues.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Ended(NamedTuple):
     Attributes:
         job: the runs of the job.
         error: the error, or None if all runs are finished.
-        lost: whether the worker was lost. The job may then be tried again.
+        lost: whether the worker was lost. The driver may then try the job again.
     """
 
     job: Job
@@ -41,7 +41,7 @@ class Ended(NamedTuple):
 
 
 class Engine(Protocol):
-    """The interface of engines, which execute jobs, such as in local processes. `gpus` is the number of usable GPUs."""
+    """The interface of engines, which execute jobs, for example in processes. `gpus` is the number of usable GPUs."""
 
     gpus: int
 
@@ -69,11 +69,11 @@ class SweepProgress:
     done: int
     failed: int = 0
     running: int = 0
-    losses: int = 0  # lost workers
+    losses: int = 0  # number of lost workers
     fresh: int = 0  # runs done since this driver started
-    seconds: float = 0.0  # since this driver started
-    begun: float = 0.0  # finished part of the running jobs, in runs, from the reports of experiments
-    inherited: float = 0.0  # the part of `begun` and `fresh` that was done before this driver started
+    seconds: float = 0.0  # seconds since this driver started
+    begun: float = 0.0  # finished part of the running jobs, counted in runs, as experiments report it
+    inherited: float = 0.0  # how much of `begun` + `fresh` was done before this driver started
 
     @property
     def waiting(self) -> int:
@@ -82,7 +82,7 @@ class SweepProgress:
 
     @property
     def rate(self) -> float | None:
-        """Runs done per second, with the finished part of running jobs; None before there is progress."""
+        """Runs done per second, including the finished part of running jobs; None before there is progress."""
         done = self.fresh + self.begun - self.inherited
         return done / self.seconds if done > 0 and self.seconds > 0 else None
 
@@ -93,7 +93,7 @@ class SweepProgress:
 
 
 def progress_of(store: Store) -> SweepProgress:
-    """Return the progress of a folder's sweep. Running jobs and the rate are those that the driver last published."""
+    """Return the progress of a folder's sweep. Running runs and the rate are those that the driver last published."""
     runs = store.runs()
     progress = SweepProgress(len(runs), sum(map(store.is_finished, runs)), len(store.failures(runs)))
     if store.driver() is not None:

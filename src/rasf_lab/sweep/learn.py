@@ -9,7 +9,7 @@ seed, so libraries are not trained again if only `evaluate` changes. The sweep's
 training, as means over policies. For each risk, the table has the measures of evaluation, as means over weightings,
 such as `return@neutral` and `return_cvar@mean-variance:-4`. The run's arrays are
 
-    history_NAME      measures of training, one entry per policy
+    history_NAME      measures of training, one row per policy
     evaluated_w       (n, d), the n weightings of the evaluation, for d features
     MEASURE@RISK      (n, 3), for each weighting the estimate and both ends of its interval
 """
@@ -50,7 +50,7 @@ _TRAINING, _EVALUATION = given_at(TRAINING, SWEEP), given_at(EVALUATION, SWEEP)
 class Learn:
     """The experiment `learn`, as described in the module's header."""
 
-    # parameters whose values may be lists or dicts
+    # the names of parameters whose values may be lists or dicts
     structured = (
         *(name for name, row in _TRAINING.items() if row.kind is str and row.read is not readers.text),
         "widths",
@@ -58,7 +58,7 @@ class Learn:
     )
 
     def check(self, parameters: Mapping[str, Parameter]) -> Mapping[str, Parameter]:
-        """Check the parameters of a run, and return them with the weights of files in place of the files' names."""
+        """Check the parameters of a run. Return them, with names of files replaced by the weights in the files."""
         for name in ("env", "tasks"):
             if name not in parameters:
                 raise ValueError(f"{name} is missing")
@@ -95,7 +95,7 @@ LEARN = Learn()
 
 
 def _read(parameters: Mapping[str, Parameter]) -> Header:
-    """Return the arguments of `rasf.learn`, converted from text and lists, and the unchanged settings of the agent."""
+    """Return the arguments of `rasf.learn`, converted from text and lists, and the settings of the agent, unchanged."""
     read = read_values(_TRAINING, {name: value for name, value in parameters.items() if name != "evaluate"})
     return read | {"env": readers.import_environment(read["env"])}
 
@@ -140,7 +140,7 @@ def _check_settings(agent: AgentSpec, settings: Mapping[str, object]) -> None:
 
 
 def _check_acting(agent: AgentSpec, risk: Risk, covariance: bool) -> None:
-    """Raise ValueError for a risk that the agent's library cannot act for, so that errors appear before training."""
+    """Raise ValueError, before training, for a risk at which the agent's library will not be able to act."""
     means_only = agent.neutral and agent.law is not LawKind.HISTOGRAM and not covariance
     if not can_act(agent.law, risk, covariance=not means_only):
         raise ValueError(f"evaluate.risk must be a risk that {agent} can act for, got {risk_to_text(risk)}")
@@ -203,7 +203,7 @@ def _evaluate(library: PolicyLibrary, env: Header, options: Header) -> dict[str,
     found = {"evaluated_w": w}
     reports = [report for each in compared for report in each.reports.values()]
     for name, measure in product(named, dict.fromkeys(chain(*(report.measures for report in reports)))):
-        # if no step failed, an environment that marks only failed steps gives no measure of failures; the measure is 0
+        # an environment that marks only failed steps gives no measure of failures if no step failed: the measure is 0
         rows = [each.reports[name].measures.get(measure, (0.0, 0.0, 0.0)) for each in compared]
         found[f"{measure}@{name}"] = np.array([tuple(row) for row in rows])
     return found

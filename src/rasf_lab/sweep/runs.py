@@ -1,9 +1,9 @@
 """Runs and the interface of experiments. A run is an experiment, its parameters and a seed.
 
 A run's id is a hash of experiment, parameters and seed, so the id is equal on all machines and for all orders of the
-parameters. 1 and 1.0 are the same number. The name of an experiment is a text, so that a worker process can import the
-experiment. The name is short if an installed package declares the experiment as an entry point, else it is
-"module:attribute". The id depends on the name, so a short name and "module:attribute" give different ids.
+parameters. 1 and 1.0 are the same number. An experiment is given by a name from which a worker process can import
+it. The name is short if an installed package declares the experiment as an entry point, else it is "module:attribute".
+The id depends on the name, so a short name and "module:attribute" give different ids.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _ID_LENGTH = 16
 
 @cache
 def experiments() -> dict[str, str]:
-    """Return "module:attribute" by short name, for "learn" and all entry points in the group `rasf.experiments`."""
+    """Return "module:attribute" for each short name: "learn" and the entry points in the group `rasf.experiments`."""
     offered = {one.name: one.value for one in entry_points(group="rasf.experiments")}
     return {"learn": "rasf_lab.sweep.learn:LEARN"} | offered
 
 
 class RunLimits(NamedTuple):
-    """Limits of a job; None is no limit."""
+    """Limits of the time and the memory of a job; None is no limit."""
 
     seconds: float | None = None
     memory_gb: float | None = None
@@ -131,7 +131,7 @@ class Experiment(Protocol):
 
 
 def experiment_of(kind: str) -> Experiment:
-    """Return the experiment with this short name, or the experiment at "module:attribute"."""
+    """Return the experiment `kind`, which is a short name or "module:attribute"."""
     module, _, attribute = experiments().get(kind, kind).partition(":")
     experiment: Experiment = getattr(import_module(module), attribute)
     return experiment

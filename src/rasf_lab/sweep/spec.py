@@ -49,14 +49,14 @@ from rasf_lab.sweep.runs import (
 )
 
 _KEYS = ("sweep", "kind", "seeds", "parameters", "grid", "list", "limits")
-_PARTS = ("check", "pack", "execute", "uses_gpus")  # methods of an experiment
+_PARTS = ("check", "pack", "execute", "uses_gpus")  # the methods that an experiment must have
 _MOST_RUNS = 100_000
-_LARGEST = 2**63 - 1  # largest whole number that a column of the table can hold
+_LARGEST = 2**63 - 1  # the largest whole number that a column of the table of results can hold
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A named sweep with its runs, in order, and the limits of jobs."""
+    """A sweep: its name, its runs in order, and the limits of its jobs."""
 
     name: str
     runs: tuple[Run, ...]
@@ -68,7 +68,7 @@ def read_spec(path: Path, memory_gb: float = math.inf) -> Spec:
 
     Args:
         path: the path of the file.
-        memory_gb: memory of a worker's machine; a sweep with a larger limit is refused. Default: infinite.
+        memory_gb: the memory in GB of a worker's machine; a sweep with a larger limit is refused. Default: infinite.
 
     Raises:
         ValueError: the file is not a valid sweep; the message names the line.
@@ -209,7 +209,7 @@ class _Reader:
         return self._refuse(f"more than {_MOST_RUNS} runs are too many", key, "" if key else "grid")
 
     def _where(self, name: str, chosen: dict[str, Parameter]) -> tuple[str, int]:
-        """Return the section that has a parameter, and the section's index in [[list]]; `name` may be SECTION.KEY."""
+        """Return the section that has a parameter, and its index if it is a [[list]]; `name` may be SECTION.KEY."""
         table, _, _ = name.partition(".")
         if table in self._structured and table in self._given:
             return table if table != name else "", 0
@@ -220,22 +220,22 @@ class _Reader:
         return "list", next((i for i, one in enumerate(sets) if table in one and one.items() <= chosen.items()), 0)
 
     def _refuse(self, what: str, key: str = "", section: str = "", index: int = 0) -> ValueError:
-        """Return a ValueError that names the line of a key; `index` counts sections with the same name."""
+        """Return a ValueError that names the line of a key. Of several sections with this name, `index` selects one."""
         return ValueError(f"{self._path}, line {self._line(key, section, index)}: {what}")
 
     def _line(self, key: str, section: str, index: int) -> int:
-        """Return the line of a key, else of its section, else 1. This search is needed as `tomllib` gives no lines."""
+        """Return the line of a key, else of its section, else 1. This search is needed, as `tomllib` gives no lines."""
         at, inside, seen = 1, section == "", -1
         for number, line in enumerate(self._lines, 1):
             header = re.match(r"\s*\[{1,2}\s*[\"']?([\w-]+)[\"']?\s*\]{1,2}\s*(#|$)", line)
             if header:
                 seen += header[1] == section
-                if section == "" and header[1] == key:  # a section that is a parameter, or an unknown section
+                if section == "" and header[1] == key:  # the section is itself a parameter, or is unknown
                     return number
                 inside = header[1] == section and seen == index
                 at = number if inside else at
             elif section and re.match(rf"\s*{re.escape(section)}\s*[.=]", line):
-                at = number  # grid.risk = [0.0], or grid = {risk = [0.0]}
+                at = number  # a line such as grid.risk = [0.0] or grid = {risk = [0.0]}
                 if key and re.search(rf"\b{re.escape(key)}\b", line):
                     return number
             elif inside and key and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[.=]", line):

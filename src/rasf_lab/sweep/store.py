@@ -37,7 +37,7 @@ from rasf_lab.sweep.spec import Spec
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _SHARE = "share"
-_PATIENCE_S = 0.25  # longest wait for the lock; `Store.driver` holds it for a moment to test it
+_PATIENCE_S = 0.25  # seconds to wait for the lock, because `Store.driver` holds it for a moment to test it
 
 
 class Finished(NamedTuple):
@@ -65,7 +65,7 @@ class Store:
             ValueError: the folder has another driver, or holds files but no sweep.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        before = {self._lock.name, self._owner.name}  # files written before sweep.json
+        before = {self._lock.name, self._owner.name}  # these files are written before sweep.json
         # list before testing for sweep.json: another driver that starts now writes sweep.json before other files
         others = [name for name in os.listdir(self.folder) if name not in before and not is_partial(name)]
         if others and not self._declaration.exists():
@@ -83,7 +83,7 @@ class Store:
             yield
 
     def driver(self) -> str | None:
-        """Return the process that executes the folder's sweep now, or None. The folder need not be writable."""
+        """Return the name of the process that executes the sweep now, or None. The folder need not be writable."""
         try:
             held = is_locked(self._lock)
         except FileNotFoundError:
@@ -173,7 +173,7 @@ class Store:
         return _json(self.folder / "progress.json")
 
     def scratch(self, job: Sequence[Run]) -> Path:
-        """Make and return the folder for a job's checkpoints. Jobs with other runs have other folders."""
+        """Make and return the folder for a job's checkpoints. Jobs with different runs have different folders."""
         path = self._scratch(job)
         path.mkdir(parents=True, exist_ok=True)
         return path

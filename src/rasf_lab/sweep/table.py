@@ -1,9 +1,9 @@
 """The table of results of a sweep, as Parquet: a row for every run that is finished or failed, in declared order.
 
-    id, kind, seed, status, reason                      status is "finished" or "failed"; the reason is of a failure
+    id, kind, seed, status, reason                      status is "finished" or "failed"; reason says why a run failed
     one column for each parameter and each scalar
     version, commit, python                             provenance
-    host, device, wall_s, peak_gb, together, date       provenance that differs if a sweep is repeated
+    host, device, wall_s, peak_gb, together, date       provenance that may differ if the sweep is repeated
 
 A suffix makes the names of columns different: a parameter `seed` has the column `seed_parameter`, and a scalar with the
 name of a parameter has a column that ends in `_result`. Missing values are null.

@@ -1,9 +1,10 @@
 """Judge the paper's claims F1 to F17 and T7, and our goals M1 to M9, by the four-room runs.
 
 `claims.toml` has the text of every claim and goal, and most rules as data. This module has the measures that these
-rules name, and the rules of F14, F15, M4 and M8 as functions. Differences are paired by seed. A claim of "far more" or
-"slightly" is tested as a direction. A claim of "about x %" holds if the interval lies within x +- 10 percentage points.
-A finding also reports the verdict of the runs with shared initial noise (Algorithm 1 to the letter), if they exist.
+rules name, and the rules of F14, F15, M4 and M8 as functions. Differences are paired by seed. For words such as "far
+more" or "slightly", only the direction is tested. A claim of "about x %" holds if the interval lies within x +- 10
+percentage points. If there are runs with shared initial noise (Algorithm 1 to the letter), a finding also reports the
+verdict of these runs.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from rasf_lab.paper.four_room.measures import (
 from rasf_lab.paper.four_room.predictions import LEVELS, relative_errors, rises
 
 Searches = Mapping[str, Mapping[Pair, Floats]]  # total returns (seeds,) by curve, such as "prql -2", then by (eta, tau)
-_FIRST = 16  # largest number of tasks that count as the first tasks, or as the last tasks
+_FIRST = 16  # the largest number of tasks in "the first tasks" and in "the last tasks" of a claim
 _SOON = 32  # early returns and failures are sums over the first 32 tasks
-_TASKS_ENOUGH = 24.5  # at least 25 of the 27 novel tasks
+_TASKS_ENOUGH = 24.5  # goal M8 needs at least 25 of the 27 novel tasks
 _RESAMPLES = 1_000
 _NAMED_TASKS = (NOVEL_TASKS[:, 1] == 1) | (
     (NOVEL_TASKS[:, 0] == 1) & (NOVEL_TASKS[:, 1] == -1) & (NOVEL_TASKS[:, 2] <= 0)
@@ -49,7 +50,7 @@ class Curves:
     arrays: Mapping[str, Arrays]
 
     def of_common_seeds(self, *names: str) -> Curves:
-        """Return all curves, with the first n seeds of the named curves; n is the fewest seeds of a named curve."""
+        """Return all curves. The named curves keep the first n seeds, where n is the fewest seeds of a named curve."""
         n = min(self.seeds(name) for name in names)
         kept = {name: {key: values[:n] for key, values in self.arrays[name].items()} for name in names}
         return Curves({**self.arrays, **kept})
@@ -65,7 +66,7 @@ def judge(curves: Mapping[str, Arrays], novel: Mapping[str, Arrays], searches: S
     Args:
         curves: arrays of the runs, by the name of their curve.
         novel: arrays of the runs that also act on the novel tasks, by the risk of training, "neutral" or "averse".
-        searches: total returns of the search for PRQL's eta and tau.
+        searches: total returns (seeds,) of the search for PRQL's eta and tau, by curve and by (eta, tau).
     """
     runs = Curves({**curves, **{f"novel {way}": arrays for way, arrays in novel.items()}})
     first = {claim: read(claim, runs) for claim in FIRST if claim.startswith(_KINDS)}
@@ -92,7 +93,7 @@ def read(claim: str, runs: Curves, noise: str = "independent", second: bool = Fa
     Args:
         claim: the id of the claim.
         runs: all curves.
-        noise: replaces {noise} in the rule's names of curves: "independent" or "shared". Default: "independent".
+        noise: replaces {noise} in the names of curves in the rule: "independent" or "shared". Default: "independent".
         second: whether to apply the rule of the claim's second reading. Default: False.
 
     Returns:
@@ -108,11 +109,12 @@ def _beside_shared_noise(reading: Reading, shared: Reading | None) -> Reading:
     return replace(reading, measured=f"{reading.measured}. Shared initial noise: {said} ({shared.measured})")
 
 
-# --- measures that the rules name: functions from a curve to numbers (seeds,) or (seeds, columns)
+# --- the measures that rules name. Each takes all curves and the name of a curve, and returns an array (seeds,) or
+# (seeds, columns)
 
 
 def _ends(runs: Curves, name: str) -> int:
-    """Return the number n of a comparison of the first n with the last n tasks."""
+    """Return n, for a comparison of the first n tasks of a curve with the last n tasks."""
     return min(_FIRST, runs.arrays[name]["failures"].shape[1] // 2)
 
 
@@ -130,9 +132,10 @@ def _in_danger(runs: Curves, name: str, tasks: Bools) -> Floats:
 
 
 def _median_errors(runs: Curves, name: str, moment: int, everywhere: bool = False) -> Floats:
-    """Return each seed's median relative error of the mean (moment 0) or the variance (1) of the sources' returns.
+    """Return, for each seed (seeds,), the median relative error of the predicted returns of the sources.
 
-    The median is over all pairs of a source and a task if `everywhere`, otherwise over the pairs whose return varies.
+    `moment` 0 is the mean of the return, and 1 the variance. The median is over all pairs of a source and a task if
+    `everywhere`, otherwise over the pairs whose return varies.
     """
     errors = relative_errors(runs.arrays[name]["predicted"], runs.arrays[name]["realised"])[..., moment]
     counted = _varies(runs, name) | everywhere  # (seeds, sources, 27)
@@ -190,7 +193,7 @@ MEASURES: Mapping[str, Measure[Curves]] = {
 
 
 def sensitive(searches: Searches) -> Reading:
-    """Return the reading of claim F14: at every omega, the best eta and tau have more than twice the worst return.
+    """Return the reading of claim F14: at every omega, the best eta and tau return over twice as much as the worst.
 
     The rule tests the difference best - 2 x worst instead of a ratio, because the worst return can be negative.
     """
@@ -219,7 +222,7 @@ def alike(novel: Mapping[str, Arrays]) -> Reading:
     def overlaps(chosen: Ints) -> tuple[float, float]:
         averse, neutral = (each[chosen].mean(axis=0) for each in visits)
         n = len(averse)
-        pairs = [np.minimum(each[:, None], each).sum(axis=-1) for each in (averse, neutral)]  # (27, 27), diagonal 1
+        pairs = [np.minimum(each[:, None], each).sum(axis=-1) for each in (averse, neutral)]  # (27, 27), diagonal = 1
         across = np.mean([(pair.sum() - n) / (n * (n - 1)) for pair in pairs])
         return float(np.minimum(averse, neutral).sum(axis=-1).mean()), float(across)
 
@@ -232,7 +235,7 @@ def alike(novel: Mapping[str, Arrays]) -> Reading:
 
 
 def seconds(curves: Mapping[str, Arrays]) -> Reading | None:
-    """Return the reading of goal M4, about the time of a run and the share of planning; None if runs are missing."""
+    """Return the reading of goal M4, on the time of a run and the share of planning in it; None if runs are missing."""
     names = ("rasf-model 0", "rasf-model -2")
     if not set(names) <= curves.keys():
         return None
@@ -245,7 +248,7 @@ def seconds(curves: Mapping[str, Arrays]) -> Reading | None:
 def dial(curves: Mapping[str, Arrays]) -> Reading | None:
     """Return the reading of goal M8, the number of tasks whose failures fall with aversion; None if runs are missing.
 
-    Failures fall with aversion if their rank correlation is at most -0.9.
+    Failures fall with aversion if their rank correlation with aversion is at most -0.9.
     """
     names = ("rasf-model library both", "rasfql dial")
     if not set(names) <= curves.keys():

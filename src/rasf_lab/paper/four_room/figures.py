@@ -106,11 +106,11 @@ def figure_9(result: Result) -> Figure:
     halves: Any = drawn.subfigures(2, 1)
     ways = {"averse": f"{AGENTS['rasfql'].title}, beta = -2", "neutral": AGENTS["sfql"].title}
     for half, (way, title) in zip(halves, ways.items(), strict=True):
-        cell = novel[way][way]  # acting at the risk of training
+        cell = novel[way][way]  # the results of acting at the risk of training
         earned = f"return {cell['return']['mean']:.2f}, failures {cell['failures']['mean']:.3f} per rollout"
         half.suptitle(f"{title}: {earned}", fontsize=11, fontweight="bold")
         visits = np.asarray(cell["visits"])
-        # a row for each reward of class 1, a column for each pair of rewards of classes 2 and 3
+        # the maps have a row for each reward of class 1, and a column for each pair of rewards of classes 2 and 3
         for axes, task in zip(half.subplots(3, 9).ravel(), range(len(NOVEL_TASKS)), strict=True):
             visit_map(axes, visits[task])
             axes.set_title("({:g}, {:g}, {:g})".format(*NOVEL_TASKS[task]), fontsize=7)

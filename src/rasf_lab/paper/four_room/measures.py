@@ -1,10 +1,10 @@
 """Compute numbers from four-room runs: curves over the training tasks, and results on 27 novel tasks.
 
 A curve has the results of runs that differ only in the seed. The name of a curve begins with the algorithm and ends
-with beta or, for PRQL, with omega. Words in between name a reading of the paper, where several are possible:
+with beta or, for PRQL, with omega. Where the paper can be read in several ways, words in between name the reading:
 
-    sfql independent -2     each policy begins with its own noise
-    sfql shared -2          all policies begin with the same noise
+    sfql independent -2     the initial tables of each policy have their own random noise
+    sfql shared -2          the initial tables of all policies have the same noise
     sfql w-given -2         w is given, not learned
     sfql diagonal -2        only the diagonal of Sigma is learned
     prql -2
@@ -38,7 +38,7 @@ NOVEL_TASKS = np.array(list(product((-1.0, 0.0, 1.0), repeat=3)))
 Arrays = dict[str, Floats]
 Pair = tuple[float, float]  # eta and tau of PRQL
 
-# choices that the paper leaves open: another reading in words, the curve of our reading, the curve of the other reading
+# choices that the paper leaves open: the other reading in words, the curve of our reading, the curve of the other one
 CHOICES = (
     ("w is given, not learned", "sfql independent 0", "sfql w-given 0"),
     ("w is given, not learned", "sfql independent -2", "sfql w-given -2"),
@@ -53,17 +53,17 @@ CHOICES = (
 
 
 def curve_summary(arrays: Arrays) -> dict[str, Arrays]:
-    """Return means and standard errors over seeds of return and failures (seeds, tasks), per task and cumulative."""
+    """Return means and standard errors over seeds, per task and cumulative, of return and failures (seeds, tasks)."""
     found: dict[str, Arrays] = {"return": {}, "failures": {}}
     for name, shown in found.items():
         for prefix, values in (("", arrays[name]), ("cumulative_", arrays[name].cumsum(axis=1))):
-            shown[f"{prefix}mean"] = values.mean(axis=0).round(3)  # no figure shows more digits
+            shown[f"{prefix}mean"] = values.mean(axis=0).round(3)  # as figures show at most three decimals
             shown[f"{prefix}se"] = standard_error(values).round(3)
     return found
 
 
 def choices(curves: dict[str, Arrays]) -> list[Numbers]:
-    """Return how each of CHOICES changes the total return and failures: mean and interval, paired by seed."""
+    """Return how each of CHOICES changes total return and failures: mean change and interval, paired by seed."""
     rows = []
     for words, ours, other in CHOICES:
         n = len(curves[other]["return"])  # the other reading may have fewer seeds than ours
@@ -85,7 +85,7 @@ def search_summary(search: dict[Pair, Floats]) -> list[Numbers]:
 
 
 def novel_summary(arrays: Arrays) -> Numbers:
-    """Return for each of WAYS the visits per rollout (27, cells), and mean and standard error of `novel_outcome`."""
+    """Return for each of WAYS the visits per rollout (27, cells), and means and standard errors of `novel_outcome`."""
     found: Numbers = {}
     for way in WAYS:
         features = arrays[f"features_{way}"]

@@ -1,8 +1,8 @@
 """Act on novel tasks with a trained learner, without learning.
 
-The score of an action is the sum of the learned entries of psi and Sigma, each times a coefficient. The coefficients
-follow from the task and the risk. Every step can have its own coefficients, because discount-aware GPI changes the risk
-from step to step. Shapes: A actions, d features, m coefficients.
+The score of an action is a sum over the learned entries of psi and Sigma, each entry times a coefficient. The
+coefficients follow from the task and the risk. Every step can have its own coefficients, because the "aware" way to act
+(`measures.WAYS`) changes the risk from step to step. Shapes: A actions, d features, m coefficients.
 
 In a state that was not visited in training, the learner starts from initial noise, as in training. In such a state,
 the policies of a saved library have no noise and take action 0.
@@ -73,7 +73,7 @@ def roll_out(
         rooms: the map that the learner was trained on.
         coefs: coefficients of the scores: one row (1, m) for all steps, or (steps, m) with a row for each step.
         epsilon: the probability of a random action.
-        draws: random numbers in [0, 1) (episodes, steps, 3).
+        draws: random numbers (episodes, steps, 3) in [0, 1), for exploration, the random action and traps.
 
     Returns:
         Sums of the features (episodes, d), lengths (episodes,), and the number of steps in each cell (cells,).

@@ -1,4 +1,4 @@
-"""Predicted and realised returns of single source policies on the 27 novel tasks, and results of GPI by aversion.
+"""Returns of single source policies on the 27 novel tasks, predicted and realised, and of GPI at levels of aversion.
 
 Policies act without learning and exploration. A level of aversion is the paper's beta. All levels of a task, and all
 libraries of a seed, use the same random numbers. In shapes, d is the number of features.
@@ -22,7 +22,7 @@ from rasf_lab.rollouts.four_room import chances, walk_four_room
 
 LEVELS = tuple(-0.5 * n for n in range(9))
 _SOURCES = 32  # largest number of source tasks of a library; they are spread evenly over the training tasks
-_ALONE = 40  # a source has 40 times as many rollouts as GPI, because variances are hard to estimate
+_ALONE = 40  # a source acts in 40 times as many rollouts as GPI, because variances are hard to estimate
 _CHANCES = 98  # random numbers are drawn with the seed 1,000 x seed + 98
 
 
@@ -61,7 +61,7 @@ def dial(sources: TablePolicies, seed: int, rollouts: int, levels: tuple[float, 
         w = rooms.task(rewards)
         for n, level in enumerate(levels):
             walks = walk_four_room(sources, rooms, w, MeanVariance.from_paper(level), draws, lambda: False)
-            assert walks is not None  # `stop` is never true
+            assert walks is not None  # because `stop` is never true
             returns[task, n], failed[task, n] = (walks.phi @ w).mean(), walks.phi[:, -1]
     return {"dial_return": returns, "dial_failed": failed}
 
@@ -136,7 +136,7 @@ def relative_errors(predicted: Floats, realised: Floats, least: float = 1e-9) ->
 
 
 def rises(failed: Floats) -> Bools:
-    """Return for each task (27,) whether failures are significantly more frequent at some level than one level before.
+    """Return for each task (27,) whether failures are significantly more frequent at some level than at the one before.
 
     Args:
         failed: failures (27, levels, rollouts), paired by rollout.

@@ -20,10 +20,12 @@ where used_c counts the episodes with the selected policy c. An episode that is 
 change the scores. With `as_printed`, used_c is increased when c is drawn, as printed in the paper. The first score of a
 drawn policy is then R / 2. PRQL has omega = 0. Q-learning has omega = 0 and no reuse.
 
-Q begins at zero or, as the paper allows, at small noise. Of equal actions, the lowest is taken. So before the first
-reward, a policy with Q = 0 everywhere moves left, while policies with noise move in different directions. Only the
-policy of the current task learns. A finished task's policy is stored as its greedy actions, one byte for each state.
-Compiled functions do not allocate memory, as in `rasf.tabular.table`. Shapes: A actions, K policies, R rows, n tasks.
+Q begins at zero or, as the paper allows, at small noise. Of actions with equal scores, the first is taken. So before
+the first reward, a policy with Q = 0 everywhere moves left, while policies with noise move in different directions.
+Only the policy of the current task learns. A finished task's policy is stored as its greedy actions, one byte for each
+state. Compiled functions do not allocate memory, as in `rasf.tabular.table`.
+
+Shapes: A actions, K policies, R rows, n tasks.
 """
 
 from __future__ import annotations
@@ -49,15 +51,15 @@ class Memory(NamedTuple):
 
     rows: Rows
     value: Floats  # (R, 2, A) Q and C of the current policy
-    choice: Ints  # (K, R) greedy actions of the policies, up to the current one
-    used: Ints  # (1,) rows in use
+    choice: Ints  # (K, R) greedy actions of all policies up to the current one
+    used: Ints  # (1,) the number of rows in use
 
 
 class Scores(NamedTuple):
     """The scores of the policies on the current task."""
 
     score: Floats  # (K,) mean return
-    used: Ints  # (K,) episodes in which the policy was selected
+    used: Ints  # (K,) the number of episodes in which the policy was selected
     weight: Floats  # (K,) scratch space for the softmax
 
 
@@ -78,7 +80,7 @@ class Rule(NamedTuple):
 
 
 def make_rule(**constants: Any) -> Rule:
-    """Return a `Rule` with checked constants, of the types that compiled code takes.
+    """Return a `Rule` with checked constants, converted to the types that compiled code takes.
 
     Args:
         **constants: fields of `Rule`.
@@ -108,7 +110,7 @@ def new_memory(n_policies: int, n_actions: int, size: int = 0) -> Memory:
 
 
 def reserve(memory: Memory, more: int) -> Memory:
-    """Return the memory with room for `more` rows; the given memory if it has enough room."""
+    """Return a memory with room for `more` further rows. If the given memory has this room, return it unchanged."""
     used, have = int(memory.used[0]), len(memory.value)
     if used + more <= have:
         return memory
@@ -209,7 +211,7 @@ def run_task(
 ) -> tuple[float, int, int]:
     """Learn task t of the four-room world for len(draws) steps; return its total reward, failures and episodes.
 
-    The columns of the uniform numbers `draws` (steps, 4) decide on exploration, the random action, traps and reuse.
+    The columns of the random numbers `draws` (steps, 4) decide on exploration, the random action, traps and reuse.
     `episode_draws` (steps + 1,) decide on the selected policy of the next episode. The selected policy of every episode
     is written to `drivers` (steps + 1,).
     """

@@ -50,12 +50,12 @@ from rasf_lab.sweep.store import Finished, Store
 if TYPE_CHECKING:
     from rasf.tabular.learner import SuccessorLearner
 
-NOVEL_EPSILON = 0.12  # as in the caption of Figure 9; the paper's text says 0.1
-TUNING_SEED = 1_000_000  # seeds from here on are for tuning; reported runs never use them
+NOVEL_EPSILON = 0.12  # probability of a random action, as in the caption of Figure 9; the paper's text says 0.1
+TUNING_SEED = 1_000_000  # this seed and larger seeds are only for tuning, never for reported runs
 ETAS, TAUS = (0.1, 0.3, 0.5), (1.0, 10.0, 100.0)
 PAPERS = tuple(spec.name for spec in AGENTS.values() if spec.family is Family.TABLES and spec.neutral)
-# beyond the paper: rasf-model, for one risk or for two risks that learn from the same experience; RaSFQL, evaluated at
-# several levels of aversion; the exact optimum
+# beyond the paper: rasf-model for one risk, or for two risks that learn from the same experience ("both"); RaSFQL,
+# evaluated at several levels of aversion ("dial"); the exact optimum
 ALGORITHMS = (*PAPERS, "rasf-model", "rasf-model-both", "rasfql-dial", "optimum")
 NOISES = ("independent", "shared")
 # PRQL in our reading of the paper and in two other readings; eta and tau are searched for each reading
@@ -74,13 +74,13 @@ class FourRoomSize:
 
     seeds: int
     tasks: int
-    steps: int  # of each task
-    tuning_seeds: int  # of the search for eta and tau
-    shared_seeds: int  # of the runs with shared initial noise
-    rollouts: int  # on each novel task
-    optimum_tasks: int  # the number of first tasks of every seed that are also solved exactly
-    library_seeds: int  # of the runs whose libraries act, without exploration, on the novel tasks
-    library_rollouts: int  # of these libraries on each novel task
+    steps: int  # steps of each task
+    tuning_seeds: int  # seeds of the search for eta and tau
+    shared_seeds: int  # seeds of the runs with shared initial noise
+    rollouts: int  # rollouts on each novel task
+    optimum_tasks: int  # this many of the first tasks of every seed are also solved exactly
+    library_seeds: int  # seeds of the runs whose libraries act, without exploration, on the novel tasks
+    library_rollouts: int  # rollouts of these libraries on each novel task
 
 
 PRESETS = {
@@ -107,7 +107,7 @@ class FourRoomRun:
     noise: str = "independent"
     eta: float = 0.0
     tau: float = 1.0
-    rollouts: int = 0  # on every novel task, after training
+    rollouts: int = 0  # rollouts on every novel task after training
     learn_w: bool = True
     covariance: str = "full"
     rho: float = 0.1
@@ -120,7 +120,7 @@ def policy_reuse_settings() -> list[Setting]:
 
 
 def tuning_runs(size: FourRoomSize) -> dict[tuple[Setting, tuple[float, float]], list[FourRoomRun]]:
-    """Return the runs of PRQL for every setting, eta and tau, on seeds that are not reported."""
+    """Return the runs of PRQL, by setting and by (eta, tau), on seeds that are not reported."""
     seeds = range(TUNING_SEED, TUNING_SEED + size.tuning_seeds)
     return {
         ((name, omega), (eta, tau)): [
@@ -213,7 +213,7 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Resul
         "choices": choices(curves),
         "novel": {name: novel_summary(arrays) for name, arrays in novel.items()},
     }
-    # at least the time from the first to the last finished run, because earlier calls may have finished runs
+    # not less than the time between the first and the last finished run, as earlier calls may have finished runs
     every = chain(*settings.values(), *finished.values())
     ended = [datetime.fromisoformat(one.provenance["date"]) for one in every]
     wall_time = max(time.perf_counter() - begin, (max(ended) - min(ended)).total_seconds())
@@ -231,7 +231,7 @@ def _finished(runs: Sequence[FourRoomRun], store: Store) -> list[Finished]:
 
 
 def _stacked(group: list[Finished]) -> Arrays:
-    """Return the arrays of the runs by name, stacked over seeds: return and failures (seeds, tasks), and others."""
+    """Return the arrays of the runs by name, stacked over seeds, such as return and failures (seeds, tasks)."""
     return {name: np.stack([one.arrays[name] for one in group]) for name in group[0].arrays}
 
 
@@ -274,7 +274,7 @@ def _trained(run: FourRoomRun) -> tuple[SuccessorLearner, Arrays]:
     rooms = FourRoom()
     settings = _PaperSettings(
         learn_w=run.learn_w,
-        covariance=run.rollouts > 0,  # agents act on the novel tasks at several risks, which needs Sigma
+        covariance=run.rollouts > 0,  # acting on the novel tasks at several risks needs Sigma
         shared_noise=run.noise == "shared",
         diagonal=run.covariance == "diagonal",
     )
@@ -309,7 +309,7 @@ def _novel(run: FourRoomRun, rooms: FourRoom, learner: SuccessorLearner) -> Arra
 
 
 def _model(run: FourRoomRun) -> Arrays:
-    """Return the history of `rasf-model`, and results of its libraries on the novel tasks if the run has rollouts.
+    """Train `rasf-model` and return its history; if the run has rollouts, also its results on the novel tasks.
 
     There is one policy for each risk of the run and each task. In a task, the policies of the risks act for equal
     shares of the steps, and all of them learn from every step.
@@ -344,7 +344,7 @@ def _model(run: FourRoomRun) -> Arrays:
 
 
 def _rasfql_dial(run: FourRoomRun) -> Arrays:
-    """Return the history of RaSFQL, trained at the run's risk, and results of its library at all levels of aversion."""
+    """Train RaSFQL at the run's risk; return its history, and results of its library at all levels of aversion."""
     from rasf.library.tables.policies import TablePolicies
     from rasf_lab.paper.four_room import predictions
 
@@ -354,7 +354,7 @@ def _rasfql_dial(run: FourRoomRun) -> Arrays:
 
 
 def _optimum(run: FourRoomRun) -> Arrays:
-    """Return the total reward and failures of each task's exactly optimal policy in `run.steps` steps."""
+    """Return the total reward and the failures of the exactly optimal policy of each task in `run.steps` steps."""
     from rasf_lab.paper.four_room.optimum import follow, solve
 
     rooms, beta = FourRoom(), float(MeanVariance.from_paper(run.risk).beta)
@@ -391,7 +391,7 @@ class FourRoomExperiment:
     """The experiment `kind = "four-room"` of a sweep. Its parameters are the fields of `FourRoomRun`."""
 
     def check(self, parameters: Mapping[str, sweep.Parameter]) -> dict[str, sweep.Parameter]:
-        """Return all fields of `FourRoomRun`, with defaults; refuse unknown names and invalid values.
+        """Return the parameters and the defaults of the other fields; refuse unknown names and invalid values.
 
         With all fields, a run has the same id whether a sweep file or `swept` defines the run.
         """
@@ -414,7 +414,7 @@ class FourRoomExperiment:
         return sweep.alone(runs)
 
     def execute(self, runs: Sequence[sweep.Run], scratch: Path) -> list[sweep.RunResult]:
-        """Execute the runs; return for each run total return and failures for the sweep's table, and all arrays."""
+        """Execute the runs. Return total return and failures of each run for the sweep's table, and all its arrays."""
         outcomes = []
         for each in runs:
             run = FourRoomRun(seed=each.seed, **each.parameters)  # type: ignore[arg-type]
@@ -427,7 +427,7 @@ FOUR_ROOM = FourRoomExperiment()
 
 
 def swept(run: FourRoomRun) -> sweep.Run:
-    """Return the run in the form of `rasf_lab.sweep`."""
+    """Return the run as a `Run` of `rasf_lab.sweep`."""
     return sweep.Run("four-room", {name: value for name, value in asdict(run).items() if name != "seed"}, run.seed)
 
 

@@ -12,7 +12,7 @@ from rasf.statistics import Interval
 from rasf_lab.common.results import Finding
 from rasf_lab.common.verdicts import below, holds
 
-_EXACT = 1e-9  # utilities that differ by less are equal
+_EXACT = 1e-9  # utilities that differ by less than this count as equal
 
 
 def three_routes(routes: list[list[int]]) -> Finding:
@@ -28,8 +28,8 @@ def optimal(utility: Floats, best: Floats, at_start: float) -> Finding:
     """Return the finding on G2: risk-averse GPI is optimal in every state that GPI can reach.
 
     Args:
-        utility: U of GPI in the reachable states (n,).
-        best: U* in the reachable states (n,).
+        utility: U of GPI from each reachable state on (n,).
+        best: U* from each reachable state on (n,).
         at_start: U of GPI at the start.
     """
     gap = float(np.abs(utility - best).max())
@@ -89,7 +89,7 @@ def evaluation_matters(cross: dict[str, dict[str, float]], targets: int) -> Find
     """Return the finding on T7: evaluation with risk adds more utility than training with risk.
 
     Args:
-        cross: the table of `cross_table`.
+        cross: the utilities from `runs.cross_table`.
         targets: the number of target tasks.
     """
     u = {key: cell["mean"] for key, cell in cross.items()}

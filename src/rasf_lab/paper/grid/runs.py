@@ -1,7 +1,8 @@
 """`rasf reproduce grid`, Figure 1: GPI with risk-averse and with risk-neutral evaluation, on a 5 x 5 grid with traps.
 
 Sources are optimal at beta = -0.1 for trap costs (20, 20) and (0, 0); the target has costs (20, 0). Both GPI policies
-use the same two sources and differ only in the risk of their evaluation on the target. There is no discount.
+use the same two sources. They differ only in the risk at which they score the sources on the target. Returns
+are not discounted.
 """
 
 from __future__ import annotations
@@ -110,8 +111,8 @@ def transfer(mdp: FiniteMDP, sources: list[Plan], w: Floats, beta: float) -> Tra
 def cross_table(grid: Grid, mdp: FiniteMDP) -> dict[str, dict[str, float]]:
     """Return the utility of GPI at the start, for sources trained and evaluated with and without risk.
 
-    Each cell of the table has the mean over the targets with TRANSFER_COSTS, and the value on Figure 1's target. All
-    utilities are at BETA.
+    Each cell of the table has two utilities at BETA: the mean over the targets with TRANSFER_COSTS, and the utility on
+    Figure 1's target.
     """
     betas = {"neutral": 0.0, "averse": BETA}
     table = {}

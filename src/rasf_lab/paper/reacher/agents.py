@@ -28,7 +28,7 @@ from rasf.deep.settings import HistogramSettings, NetworkSettings, network_setti
 from rasf.risk import Risk
 
 REWARD_BOUNDS = (-30.0, 10.0)  # the support of a ConditionedAgent's histogram
-SEPARATE_HEADS = partial(init_network, separate_heads=True)  # initial weights as if each feature's heads were a layer
+SEPARATE_HEADS = partial(init_network, separate_heads=True)  # each feature's heads are initialised as a layer
 
 
 def adam(epsilon: float) -> Any:
@@ -43,7 +43,7 @@ def paper_settings(agent: str) -> NetworkSettings:
 
 @dataclass(frozen=True)
 class ConditionedAgent(Agent):
-    """An agent with a single network, which takes observation and task input and learns the return distribution.
+    """An agent whose single network takes the observation and the task input, and learns the return distribution.
 
     Args:
         relabelled: whether every transition is used for all training tasks, not only for the task in which the

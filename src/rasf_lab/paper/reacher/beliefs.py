@@ -1,16 +1,17 @@
 """Predictions of trained networks, compared with true values.
 
 The paper's Figures 13 and 14 are maps over positions of the arm's tip. The value at a point of a map is for an arm at
-rest with its tip at this point, and is a mean over both elbow solutions, the two poses with this tip. The maps are:
+rest with its tip at this point. It is a mean over both elbow solutions, the two poses with this position of the tip.
+The maps are:
 
     objective (i, j)   max over actions of mean + beta variance of policy i on task j
     variance (i, j)    predicted variance of the return of policy i on task j, at the greedy action of policy i
     truth (i, j)       variance of the return of policy i on task j, by Monte Carlo rollouts
 
-Claim R15 is about the difference of mean-variance and entropic utility on learned histograms. The entropic utility is
-always finite if computed by log-sum-exp. A direct computation overflows, as it has exp(beta w z) for large atoms z. The
-utility is also sensitive to the tails: softmax leaves a little mass on every atom, and at the paper's beta = -3 the
-mass on the last atom of the failure feature is multiplied by exp(180).
+Claim R15 is about the difference between mean-variance and entropic utility on learned histograms. The entropic utility
+is always finite if computed by log-sum-exp. A direct computation overflows, because exp(beta w z) is too large for
+large atoms z. The utility is also sensitive to the tails: softmax leaves a little mass on every atom, and at the
+paper's beta = -3 the mass on the last atom of the failure feature is multiplied by exp(180).
 
 Shapes: K policies, T tasks, P positions that the arm reaches, A actions, d features, N atoms.
 """
@@ -37,8 +38,8 @@ from rasf.transfer import gpi_actions
 from rasf_lab.rollouts.compiled import Steps
 
 Totals = tuple[Array, Array]  # discounted features (K, n, d) of n paths, and the exact variance of failures (K, n)
-_HALF_WIDTH = 0.22  # of a map, in metres
-_TRACE = 1e-9  # probability that is added to every atom
+_HALF_WIDTH = 0.22  # half the width of a map, in metres
+_TRACE = 1e-9  # `compare_risks` adds this probability to every atom, to measure how entropic scores change
 
 
 class Grid(NamedTuple):
@@ -88,7 +89,7 @@ def on_grid(where: Grid, values: npt.NDArray[np.float32]) -> npt.NDArray[np.floa
 
 
 class Beliefs(NamedTuple):
-    """Maps of K policies on T tasks: objective and variance (K, T, P), and the share of negative variances."""
+    """Maps of K policies on T tasks: objective, variance (K, T, P), and which share of the variances is negative."""
 
     objective: Array
     variance: Array
@@ -113,7 +114,7 @@ def beliefs(mapped: Mapped, networks: Networks, beta: Array, tasks: Tasks) -> Be
     Args:
         mapped: agent, world and grid.
         networks: the agent's networks.
-        beta: the beta that `agent.risk` takes.
+        beta: the strength of the risk, which is `agent.risk(beta)`.
         tasks: T tasks.
     """
     agent, world, where, own_tasks = mapped
@@ -146,14 +147,14 @@ def true_variance(
     Args:
         mapped: agent, world and grid.
         networks: the agent's networks.
-        beta: the beta that `agent.risk` takes.
+        beta: the strength of the risk, which is `agent.risk(beta)`.
         tasks: T tasks.
         key: the random key.
         rollouts: the number of rollouts from each state.
         steps: the length of a rollout.
-        exact_failures: whether to compute the variance of the failures on each path from their probabilities, instead
-            of from drawn failures. Failures do not change the path, so this variance is exact, and the estimate has
-            much less noise. Default: False, as for the published numbers.
+        exact_failures: whether to compute the variance of the failures on each path from their probabilities, and not
+            from drawn failures. Failures do not change the path, so this part of the variance is exact, and the
+            estimate has much less noise. Default: False, as for the published numbers.
     """
     agent, world, where, own_tasks = mapped
     risk, gamma, K = agent.risk(beta), agent.settings.gamma, agent.policies
@@ -189,7 +190,10 @@ def _both_elbows(values: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Formula(Risk):
-    """A utility of independent features: a formula of their probabilities (.., d, N), atoms (d, N) and weights (d,)."""
+    """A utility that `formula` computes from histograms of independent features.
+
+    The arguments of `formula` are probabilities (.., d, N), atoms (d, N) and weights (d,).
+    """
 
     formula: Callable[[Array, Array, Array], Array]
     supports: ClassVar[frozenset[str]] = frozenset({"independent"})
@@ -215,7 +219,7 @@ def compare_risks(
         agree: the share of states in which GPI takes the same action by both utilities.
         apart: quantiles 0.1, 0.5 and 0.9 of |entropic score - mean-variance score|.
         level: the median |mean-variance score|.
-        trace: quantiles 0.1, 0.5 and 0.9 of the change of entropic scores if every atom gets 1e-9 more probability.
+        trace: quantiles 0.1, 0.5 and 0.9 of the |change of an entropic score| if every atom gets 1e-9 more probability.
         lost: the share of entropic scores that overflow without log-sum-exp.
     """
 

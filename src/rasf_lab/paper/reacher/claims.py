@@ -1,17 +1,17 @@
-"""Judge claims R1 to R18 by the reacher's runs, in their first and second readings.
+"""Judge claims R1 to R18 by the runs of the reacher. A claim can have two readings (interpretations of its words).
 
 `claims.toml` has the text of every claim, and most rules as data. This module has the measures that these rules name,
 and the rules of R3, R5 and R13 as functions. Words of the claims are read as follows:
 
-    almost at once        from 5 to 15 % of all training
+    almost at once        between 5 and 15 % of all training
     unsatisfactory        a return below 75 % of that of C51 trained on the task alone
     gracefully            the normalised return drops by at most 0.25 per step of beta
     about equal           failures differ by less than a tenth of SFC51's failures
-    considerably lower, far exceeds, modestly more        tested as directions
+    considerably lower, far exceeds, modestly more        only the sign of the difference is tested
 
 Final returns and failures are those of the policies at the end of training. Differences are paired by seed, over the
 seeds that all compared runs have. The rules of R5, R8 and R9 were fixed before their runs. Second readings were
-declared after the first verdicts, and both verdicts are reported.
+declared after the verdicts on the first readings, and both verdicts are reported.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from rasf_lab.paper.reacher.beliefs import grid
 from rasf_lab.paper.reacher.measures import RISKS, Measures
 from rasf_lab.paper.reacher.training import TRAINING
 
-_GRACEFUL = 0.25  # normalised return for each step of beta
+_GRACEFUL = 0.25  # R5: the normalised return drops by less than this from one beta to the next
 _MISSED = 0.1  # metres: a policy misses a target if it holds the tip farther away from this target
-_OWN_PHASE = (0.2, 0.4)  # begin and end of a window, as shares of the training on a task
+_OWN_PHASE = (0.2, 0.4)  # `_in_own_phase` averages from 20 to 40 % of the training on a task
 _N = len(TRAINING)
 CLAIMS = tuple(f"R{n}" for n in range(1, 19))
-BEYOND = ("rasfdqn beyond", "rac51 beyond")  # agents with rasf's own training, for presets without the paper's agents
+BEYOND = ("rasfdqn beyond", "rac51 beyond")  # our agent and its rival in presets without the paper's agents
 
 
 def judge(measured: Measures) -> dict[str, Finding]:
@@ -84,7 +84,8 @@ def read_again(claim: str, measured: Measures) -> Reading | None:
     return found and with_enough_seeds(found)
 
 
-# --- measures that the rules name: functions from a label to numbers (seeds,) or (seeds, columns)
+# --- the measures that rules name. Each takes the measures of all runs and a label such as "rasfc51 -3", and returns an
+# array (seeds,) or (seeds, columns)
 
 
 def _early_return(m: Measures, name: str) -> Floats:
@@ -96,20 +97,20 @@ def _in_own_phase(m: Measures, name: str) -> Floats:
     """Return the mean normalised return on each training task, from 20 to 40 % of the training on this task."""
     phase, returns = m.steps[-1] / _N, []
     for task in TRAINING:
-        into = (m.steps - task * phase) / phase  # with the division last, rounding gives the same window for all tasks
+        into = (m.steps - task * phase) / phase  # divided last, so that rounding gives the same window for all tasks
         window = (into > _OWN_PHASE[0]) & (into <= _OWN_PHASE[1])
         returns.append(m.normalised(name)[:, window, task].mean(axis=1))
     return np.stack(returns, axis=1)
 
 
 def _fifths(m: Measures, name: str) -> Floats:
-    """Return the mean test failures (seeds, 5) in each fifth of training; omit the evaluation before training."""
+    """Return the mean test failures (seeds, 5) in each fifth of training, without the evaluation before training."""
     curve = m.test_failures(name)
     return np.stack([part.mean(axis=1) for part in np.array_split(curve[:, 1:], 5, axis=1)], axis=1)
 
 
 def _begin_and_end(m: Measures, name: str) -> tuple[Floats, Floats]:
-    """Return mean test failures in the first and in the last fifth of training; omit the evaluation before training."""
+    """Return mean test failures in the first and the last fifth of training, without the evaluation before training."""
     curve = m.test_failures(name)
     n = max(1, curve.shape[1] // 5)
     return curve[:, 1 : n + 1].mean(axis=1), curve[:, -n:].mean(axis=1)
@@ -139,13 +140,13 @@ def _two_cells(m: Measures, name: str) -> Floats:
 
 
 def _error(m: Measures, name: str) -> Floats:
-    """Return mean |learned - true variance| / mean true variance of policies on their own tasks, after training."""
+    """Return mean |learned - true variance| / mean true variance, for policies on their own tasks after training."""
     learned, truth = (m.arrays[name][key] for key in ("last_variance", "last_truth"))
     return np.asarray(np.abs(learned - truth).mean(axis=(1, 2)) / truth.mean(axis=(1, 2)))
 
 
 def _correlation(m: Measures, name: str) -> Floats:
-    """Return the correlation over positions of the tip between learned and true variance, as a mean over policies."""
+    """Return the correlation between learned and true variance over positions of the tip, averaged over policies."""
     x, y = (
         m.arrays[name][key] - m.arrays[name][key].mean(axis=-1, keepdims=True)
         for key in ("last_variance", "last_truth")
@@ -170,7 +171,7 @@ def _inside(m: Measures, name: str, what: str) -> Floats:
 
 
 def larger_inside(values: Floats, inside: Bools) -> Floats:
-    """Return the probability (..) that a value inside is larger than a value outside; equal values count half.
+    """Return the probability (..) that a point inside has a larger value than a point outside; equal values count half.
 
     Args:
         values: the values of P points (.., P).
@@ -227,8 +228,8 @@ MEASURES: Mapping[str, Measure[Measures]] = {
 def far_exceeds(measured: Measures, agent: str, rival: str) -> Reading | None:
     """Return the reading of R3, which compares final test returns; None if runs are missing.
 
-    The reading also reports the difference from relabelled RaC51, and the probability that our agent is better on a
-    test task.
+    The reading also reports the difference to RaC51 trained with relabelled transitions, and the probability that our
+    agent is better on a test task.
 
     Args:
         measured: the measures of all runs.
@@ -258,7 +259,7 @@ def far_exceeds(measured: Measures, agent: str, rival: str) -> Reading | None:
 
 
 def _gap_to(m: Measures, ours: str, other: str) -> Interval:
-    """Return the interval of the difference between final test returns, over the seeds that both labels have."""
+    """Return the difference of two labels' final test returns and its interval, over the seeds that both have."""
     both = m.of_common_seeds(ours, other)
     return mean_interval(both.final_test(ours, "return") - both.final_test(other, "return"))
 
@@ -289,7 +290,7 @@ def graceful(measured: Measures, *agents: str) -> Reading | None:
 
 def wall_time(m: Measures, *agents: str) -> Reading | None:
     """Return the reading of R13, in seconds per trial. The rule tests only whether RaSFC51 takes longer than RaC51."""
-    # only labels of the paper's own runs: an agent and a beta, without a variant
+    # only labels with an agent and a beta, which are the paper's own runs: not labels of variants
     names = [[name for name in m.arrays if name.rsplit(" ", 1)[0] == agent] for agent in agents]
     if not all(names):
         return None

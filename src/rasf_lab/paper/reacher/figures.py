@@ -58,7 +58,7 @@ _SFDQN = (
 _RELABELLED = (("rac51-relabelled -3", "RaC51 (3), relabelled", drawing.GREY, (0, (5, 1, 1, 1))),)
 _ROLLOUTS = ("rasfc51 -3", "rasfc51 0", "rac51 -3")
 _SIDES = (("variance", "learned"), ("truth", "Monte Carlo"))
-_MAP_DPI = 110  # enough for maps with few points; more would make large files
+_MAP_DPI = 110  # dots per inch: enough for maps with few points, and files stay small
 _SHOWN_TASKS = (0, 4, 10)  # one training task and two test tasks, all in risky circles
 
 
@@ -99,7 +99,7 @@ def _curve(axes: Axes, result: Result, values: Numbers, label: str | None, **sty
 
 
 def _curves(axes: Axes, result: Result, what: str, shown: Iterable[tuple[str, str, str, Any]]) -> None:
-    """Draw the curves whose runs exist."""
+    """Draw those of the curves `shown` whose runs exist."""
     agents = result.numbers["agents"]
     for name, label, colour, style in shown:
         if name in agents:
@@ -172,7 +172,7 @@ def figure_6(result: Result) -> Figure | None:
 
 
 def _rollouts(line: Sequence[Axes], tips: Numbers, name: str, tasks: Sequence[int], titled: bool, size: int) -> None:
-    """Draw paths of the tip on each task. Pentagons mark the starts of the paths, and a cross marks the target."""
+    """Draw paths of the tip in one panel for each task. Pentagons mark starts of paths, and crosses mark targets."""
     for axes, task in zip(line, tasks, strict=True):
         world(axes)
         for path, colour in zip(np.array(tips[name])[task], (drawing.INK, drawing.GREEN, drawing.ORANGE), strict=False):
@@ -185,7 +185,7 @@ def _rollouts(line: Sequence[Axes], tips: Numbers, name: str, tasks: Sequence[in
 
 
 def figure_10(result: Result) -> Figure | None:
-    """Draw for each beta the test failures over training, and the return per failure of the final policies."""
+    """Draw, for each beta, the test failures during training, and the return per failure of the final policies."""
     agents = result.numbers["agents"]
     if not any(name in agents for name, *_ in _BY_BETA):
         return None
@@ -229,7 +229,7 @@ def figures_11_12(result: Result) -> Figure | None:
 
 
 def _label(result: Result, agent: str, beta: str) -> str | None:
-    """Return the label of the runs of this agent and beta whose maps are kept; None if there are none."""
+    """Return the label of this agent and beta whose maps are kept; None if no maps are kept."""
     kept = result.numbers["map_points"]
     return next((name for name in kept if (name.split()[0], name.rsplit(" ", 1)[1]) == (agent, beta)), None)
 
@@ -239,8 +239,8 @@ def _mosaic(
 ) -> AxesImage:
     """Draw maps (rows, columns, P), with P points each, in a grid.
 
-    Risky circles are drawn, an x marks the target and an o the peak. The maps in row r are for tasks[r]. `limits`
-    (rows, 2) are the values of the darkest and of the brightest colour of each row.
+    Risky circles are drawn, an x marks the target and an o the peak, the point with the largest value. The maps in row
+    r are for tasks[r]. `limits` (rows, 2) are the values of the darkest and of the brightest colour of each row.
     """
     where, world = grid(points), Reacher()
     side, cell = 2 * where.tips[0, -1, 0], 2.08 * where.tips[0, -1, 0]
@@ -293,7 +293,7 @@ def _figure_13(result: Result, key: str, words: str) -> Figure | None:
         return None
     drawn = drawing.figure(3.4 * len(names), 9.6, _MAP_DPI)
     for axes, name in zip(drawn.subplots(1, len(names), squeeze=False)[0], names, strict=True):
-        maps = np.moveaxis(result.arrays[f"{name}/{key}"].astype(float), 0, 1)  # tasks, policies
+        maps = np.moveaxis(result.arrays[f"{name}/{key}"].astype(float), 0, 1)  # axes: tasks, policies, points
         limits = np.stack([maps.min(axis=(1, 2)), maps.max(axis=(1, 2))], axis=1)
         _mosaic(axes, result.numbers["map_points"][name], maps, range(len(maps)), limits, peaks=True)
         axes.set_title(f"{title(name)}: {words} (x target, o peak)", fontsize=8)
@@ -334,7 +334,7 @@ def figure_14_truth(result: Result) -> Figure | None:
     for line, name in zip(drawn.subplots(len(names), len(_SIDES), squeeze=False), names, strict=True):
         for axes, (key, words) in zip(line, _SIDES, strict=True):
             # a row for each policy, so that the maps of a row have the same target
-            maps = np.moveaxis(result.arrays[f"{name}/{key}"].astype(float), 0, 1)  # policies, stages
+            maps = np.moveaxis(result.arrays[f"{name}/{key}"].astype(float), 0, 1)  # axes: policies, stages, points
             image = _mosaic(axes, result.numbers["map_points"][name], maps, TRAINING, _up_to(high, n))
             axes.set_title(f"{title(name)}: {words} variance", fontsize=8)
             axes.set_xlabel("number of training tasks so far", fontsize=7)

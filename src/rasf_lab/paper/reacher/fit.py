@@ -1,7 +1,7 @@
-"""Training of lanes with the fused driver, from the first step to the last, with evaluations and checkpoints.
+"""`fit`: train lanes with the fused driver from the first step to the last, with evaluations and checkpoints.
 
 A lane is the state of one run. Several lanes are trained in one compiled program. `evaluate` is called with the lanes
-after each chunk of training. The history has the arrays that `evaluate` returns, stacked on axis 0.
+after each chunk of training. The history has the arrays that `evaluate` returned so far, stacked on axis 0.
 
 A checkpoint has lanes and history. A killed run resumes from the checkpoint. On the same device, a resumed run and an
 uninterrupted run have identical results. A checkpoint also has digests of the agent, the world, the schedule and the
@@ -28,7 +28,7 @@ from rasf.deep.fused import Lane, RunConfig, Schedule, chunks, period_of, start_
 from rasf.files import Arrays, Header, load_file, save_file
 from rasf.world import World
 
-Evaluate = Callable[[int, Lane], dict[str, Array]]  # (steps so far, lanes) -> arrays to keep
+Evaluate = Callable[[int, Lane], dict[str, Array]]  # (steps so far, lanes) -> arrays for the history, by name
 
 
 def fit(
@@ -50,7 +50,7 @@ def fit(
         world: the world.
         configs: the configs of the lanes, with lanes on axis 0 of each array.
         schedule: the number of tasks, the steps for each task, and the steps between evaluations.
-        evaluate: (steps so far, lanes) -> arrays to keep; called before training and after each chunk.
+        evaluate: (steps so far, lanes) -> arrays for the history; called before training and after each chunk.
         description: everything else that determines the results, such as the version of `evaluate`.
         checkpoint: the path of the checkpoint. An existing checkpoint is resumed. Default: none.
         checkpoint_every_s: seconds between checkpoints. Default: 600.
@@ -92,7 +92,7 @@ def _label(agent: Agent, world: World, configs: RunConfig, schedule: Schedule, d
     keys = configs._replace(key=jax.random.key_data(configs.key))
     plain = jax.tree.map(lambda part: jnp.asarray(part).tolist(), keys)
     parts = {"agent": agent, "world": world, "schedule": schedule, "configs": plain}
-    # remove memory addresses, which are in the `repr` of functions and of some objects
+    # remove memory addresses, which the `repr` of functions and of some objects has
     printed = {name: re.sub(r" at 0x[0-9a-fA-F]+", "", repr(part)) for name, part in parts.items()}
     digests = {name: sha256(text.encode()).hexdigest() for name, text in printed.items()}
     return dict(json.loads(json.dumps(digests | {"description": description})))
@@ -105,7 +105,7 @@ def _save(path: Path, lanes: Lane, history: Arrays, label: Header) -> None:
 
 
 def _resume(path: Path, like: Lane, label: Header) -> tuple[int, Lane, Arrays]:
-    """Return step, lanes and history of a checkpoint, which must have this label and lanes with the form of `like`."""
+    """Return step, lanes and history of a checkpoint. It must have this label, and arrays with the shapes of `like`."""
     found, arrays = load_file(path)
     step = found.get("step")
     if not label.keys() <= found.keys() or not isinstance(step, int):

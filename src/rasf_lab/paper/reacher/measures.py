@@ -3,9 +3,9 @@
 A label stands for runs that differ only in the seed (`ReacherRun.label`): "rasfc51 -3" is an agent at a beta, and
 "rasfc51 gpi -3" is a variant of this agent. There are 12 tasks: 4 training tasks and 8 test tasks.
 
-Returns are normalised as in the paper, G_n = (G - G_b) / (G_a - G_b). On each task, G_b and G_a are the mean returns of
-C51, trained on this target alone, at the beginning and at the end of training. If there are no runs of C51 on single
-targets, G_b and G_a are those of the shipped result.
+Returns are normalised as in the paper, G_n = (G - G_b) / (G_a - G_b). On each task, G_b and G_a are mean returns of a
+C51 that is trained on this target alone: G_b at the beginning and G_a at the end of training. If there are no runs of
+C51 on single targets, G_b and G_a are those of the shipped result.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from rasf_lab.paper.reacher.training import BETAS, SIZES, TRAINING, ReacherRun
 
 RISKS = tuple(f"{beta:g}" for beta in BETAS)
 _N_TRAIN = len(TRAINING)
-_NOT_JOINED = ("tips", "shown_tips", "peak_gb")  # not stacked over runs
+_NOT_JOINED = ("tips", "shown_tips", "peak_gb")  # arrays that are not stacked over runs
 _FINAL = ("return", "failures", "in_circle", "distance")
 _FINALS = tuple(f"{way}_{what}" for way in ("final", "aware") for what in _FINAL)
 _KEPT = ("return", "failures", "clipped", "seconds", "map_peaks", "map_negative", *_FINALS)
 _JUDGED_VARIANCES = ("rasfc51 -3", "sfdqn-residual -3")  # labels whose variances the rule of R12 reads
 _SHOWN_TIPS = ("rasfc51 -3", "rasfc51 0", "rac51 -3")
-# choices that the paper leaves open: another reading in words (a' is the bootstrap action), the label of our reading,
+# choices that the paper leaves open: the other reading in words (a' is the bootstrap action), the label of our reading,
 # the label of the other reading
 CHOICES = (
     ("a' by GPI over all policies", "rasfc51 -3", "rasfc51 gpi -3"),
@@ -67,7 +67,7 @@ class Measures:
         arrays: the arrays of the runs by label and name, sorted by seed on axis 0.
         begin, end: G_b and G_a (12,) of the normalisation, for each task.
         steps: the number of training steps before each evaluation (evaluations,).
-        map_points: points of a map along each axis, by label. Default: that of `ReacherRun`.
+        map_points: the number of points of a map along each axis, by label. Default: that of `ReacherRun`.
         alone_averse: the normalised final return (seeds, 12) of RaC51 (-3) trained on each target alone. Default: none.
     """
 
@@ -131,11 +131,11 @@ class Measures:
 
 
 def derived(arrays: Arrays) -> Arrays:
-    """Add the arrays that rules and figures use instead of a run's large arrays.
+    """Add small arrays, which rules and figures use in place of a run's large arrays.
 
     The added arrays are `map_peaks` (12,), for each task the index of the map's point with the largest objective of any
     policy; `last_variance` and `last_truth` (4, P), the maps of each policy after all tasks, with P points; and
-    `shown_tips`, every fifth step of `tips`. An array is left out if the large array is missing.
+    `shown_tips`, every fifth step of `tips`. An array is left out if the large array for it is missing.
 
     Args:
         arrays: arrays of a run, or of several runs stacked on axis 0.
@@ -155,7 +155,7 @@ def derived(arrays: Arrays) -> Arrays:
 
 
 def kept(found: Mapping[ReacherRun, Arrays]) -> dict[ReacherRun, Arrays]:
-    """Return for every run the arrays that the summary reads. An archive keeps these arrays, and maps separately.
+    """Return, for every run, the arrays that the summary reads. An archive has these arrays, and maps separately.
 
     Args:
         found: the arrays of finished runs, as trained or from an archive.
@@ -195,7 +195,7 @@ def measures(found: Mapping[ReacherRun, Arrays]) -> Measures:
     joined = {}
     for name, runs in by_label.items():
         runs.sort(key=lambda run: run.seed)
-        # only the arrays that all runs of the label have, as runs of older versions have fewer arrays
+        # only the arrays that all runs of the label have, because runs of older versions have fewer arrays
         names = [key for key in found[runs[0]] if key not in _NOT_JOINED and all(key in found[run] for run in runs)]
         joined[name] = {key: np.stack([found[run][key] for run in runs]).astype(float) for key in names}
         joined[name]["seed"] = np.array([run.seed for run in runs])
@@ -220,7 +220,7 @@ def summary(measured: Measures, found: Mapping[ReacherRun, Arrays]) -> Numbers:
     tips: dict[str, Array] = {}
     for run, arrays in found.items():
         if run.label in _SHOWN_TIPS and "shown_tips" in (every := derived(arrays)):
-            tips.setdefault(run.label, _short(every["shown_tips"]))  # the tips of the first seed
+            tips.setdefault(run.label, _short(every["shown_tips"]))  # only the tips of one seed
     return {
         "settings": settings,
         "steps": measured.steps,
@@ -234,7 +234,7 @@ def summary(measured: Measures, found: Mapping[ReacherRun, Arrays]) -> Numbers:
 
 
 def choices(measured: Measures) -> list[Numbers]:
-    """Return how each of CHOICES changes the results of the final policies: means, and intervals paired by seed."""
+    """Return how each of CHOICES changes results of the final policies: mean changes, and intervals paired by seed."""
     rows: list[Numbers] = []
     for words, ours, other in CHOICES:
         if ours not in measured.arrays or other not in measured.arrays:
@@ -253,7 +253,7 @@ def choices(measured: Measures) -> list[Numbers]:
 
 
 def shown_maps(measured: Measures) -> list[str]:
-    """Return the labels whose maps are drawn. For each agent and beta, runs with finer maps are preferred."""
+    """Return the labels whose maps are drawn. For each agent and beta, the label with finer maps is preferred."""
     shown = []
     for agent, beta in (("rasfc51", "0"), ("rasfc51", "-3"), ("sfdqn-residual", "-3")):
         fine, plain = f"{agent} fine-maps {beta}", f"{agent} {beta}"
@@ -266,7 +266,7 @@ def map_arrays(measured: Measures, earlier: Mapping[str, Array] = MappingProxyTy
 
     Args:
         measured: measures of all runs. Runs from an archive have no maps.
-        earlier: the archive's maps, for labels whose runs have no maps. Default: none.
+        earlier: the archive's maps by "LABEL/NAME", for labels whose runs have no maps. Default: none.
     """
     objectives, variances = ("objective", "objective_as_printed"), ("variance", "truth", "variance_pairs")
     found = {}
@@ -283,14 +283,14 @@ def map_arrays(measured: Measures, earlier: Mapping[str, Array] = MappingProxyTy
 
 
 def _curves_and_finals(measured: Measures, name: str) -> Numbers:
-    """Return means and standard errors over seeds of a label's curves over training and of its final measures."""
+    """Return a label's curves over training and its final measures, as means and standard errors over seeds."""
     curves = {
         "train_return": measured.normalised(name)[:, :, :_N_TRAIN],
         "test_return": measured.test_return(name),
         "test_failures": measured.test_failures(name),
     }
     finals = {f"{way}_{what}": measured.final(name, what, way) for way in ("final", "aware") for what in _FINAL}
-    clipped = measured.arrays[name]["clipped"].mean(axis=1).mean(axis=0)  # (2,) below and above the histogram's support
+    clipped = measured.arrays[name]["clipped"].mean(axis=1).mean(axis=0)  # (2,) mass below and above the support
     return {
         key: {"mean": _short(values.mean(axis=0)), "se": _short(standard_error(values))}
         for key, values in {**curves, **finals}.items()
@@ -298,5 +298,5 @@ def _curves_and_finals(measured: Measures, name: str) -> Numbers:
 
 
 def _short(values: Array) -> Array:
-    """Round to 4 digits, as figures do not show more."""
+    """Round to 4 decimals, as figures do not show more."""
     return np.round(np.asarray(values, float), 4)

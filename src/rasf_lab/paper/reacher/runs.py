@@ -2,16 +2,16 @@
 
 A batch is a named group of runs. Runs are executed as an experiment of `rasf_lab.sweep`. On a GPU, many runs are lanes
 of one program. On a CPU, each run is a program. A training step of RaSFC51 is limited by memory bandwidth, so its time
-grows with the number of lanes. Up to `LANES` runs form a program (half an hour and 4 GB on an H200), and fewer if
-several GPUs share the runs. A training step of other agents is limited by the number of small operations, so more lanes
-cost almost nothing. Up to `MANY_LANES` runs form a program (140 s); more runs were not tried.
+grows with the number of lanes. For RaSFC51, at most `LANES` runs form a program (half an hour and 4 GB on an H200), and
+fewer if several GPUs share the runs. A training step of other agents is limited by the number of small operations, so
+more lanes cost almost nothing. For other agents, at most `MANY_LANES` runs form a program (140 s); more were not tried.
 
     OUT/reacher-sweep               the folder of the sweep, with a file for each finished run
     OUT/reacher-sweep/libraries     ID.rasf, the policies of runs that keep their policies
     OUT/reacher.npz                 the archive: runs of earlier sweeps, with the arrays that the summary reads. `pack`
                                     writes the archive. Archived runs are not executed again
 
-The summary is made from the complete batches. A claim whose batches are missing is not measured.
+The summary is made from the batches of which all runs are finished. A claim whose batches are missing is not measured.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def chosen(preset: str, seed: int, options: Options) -> list[ReacherRun]:
 
 
 def total_ticks(preset: str, options: Options = _ALL) -> int:
-    """Return the number of runs. Refuse options that cannot be met, before any run starts."""
+    """Return the number of runs. Raise ValueError for options that cannot be met, before any run starts."""
     _gpus(options)
     return len(chosen(preset, 0, options))
 
@@ -164,7 +164,7 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, options:
         preset: "quick" or "paper".
         seed: the first seed.
         tick: called once for each run.
-        folder: the folder of the sweep, the archive and the result.
+        folder: the folder of the sweep and the archive.
         options: batches, device and further files. Default: all batches on any device.
     """
     runs, results, gpus = chosen(preset, seed, options), Results(folder), _gpus(options)
@@ -188,7 +188,7 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, options:
 
 
 def summarise(preset: str, seed: int, folder: Path) -> Result | str:
-    """Return the result of all complete batches in a folder, or a sentence that names the missing batch.
+    """Return the result of all batches that are complete in a folder, or a sentence that names the missing batch.
 
     Args:
         preset: "quick" or "paper".
@@ -230,7 +230,7 @@ class Results:
         return {run: one for run, one in found.items() if one is not None}
 
     def as_kept(self, run: ReacherRun) -> ReacherRun:
-        """Return the run with `library` set if the sweep has finished this form of the run, else the run unchanged."""
+        """Return the run with `library=True` if the sweep has finished that run, else the run unchanged."""
         other = replace(run, library=run.library or AGENTS[run.agent].makes_library)
         return other if other != run and self.store.is_finished(swept(other)) else run
 
@@ -259,7 +259,7 @@ class ReacherExperiment:
         self._checkpoint_every_s = checkpoint_every_s
 
     def check(self, parameters: Mapping[str, sweep.Parameter]) -> Mapping[str, sweep.Parameter]:
-        """Return the parameters that differ from the paper's; refuse unknown names and invalid values."""
+        """Return the parameters that differ from those of the paper; refuse unknown names and invalid values."""
         return swept(ReacherRun(seed=0, **common.with_defaults(ReacherRun, parameters))).parameters
 
     def uses_gpus(self, runs: Sequence[sweep.Run]) -> bool:
@@ -272,7 +272,7 @@ class ReacherExperiment:
         groups: dict[ReacherRun, list[sweep.Run]] = defaultdict(list)
         for each in runs:
             one = unswept(each)
-            beta = one.beta if one.beyond else 0.0  # with `beyond`, beta decides on the number of policies
+            beta = one.beta if one.beyond else 0.0  # with `beyond`, the number of policies depends on beta
             alike = replace(one, beta=beta, seed=0, target=None if one.target is None else 0, library=False)
             groups[alike].append(each)
         jobs = []
@@ -313,7 +313,7 @@ REACHER = ReacherExperiment()
 
 
 def swept(run: ReacherRun) -> sweep.Run:
-    """Return the run in the form of `rasf_lab.sweep`, with the parameters that differ from the paper's."""
+    """Return the run as a `Run` of `rasf_lab.sweep`, with the parameters that differ from those of the paper."""
     usual = {one.name: one.default for one in fields(ReacherRun)}
     parameters = {name: value for name, value in asdict(run).items() if name != "seed" and value != usual[name]}
     return sweep.Run("reacher", parameters, run.seed)

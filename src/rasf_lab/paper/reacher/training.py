@@ -42,8 +42,8 @@ from rasf_lab.sweep.engines.machine import peak_gb
 if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
-BETAS = (0.0, -1.0, -2.0, -3.0, -4.0)  # of the paper
-AGREEMENT_BETAS = (-0.05, -0.2, -0.5, -1.0, -2.0, -3.0, -4.0)  # of the comparison with the entropic utility
+BETAS = (0.0, -1.0, -2.0, -3.0, -4.0)  # the betas of the paper
+AGREEMENT_BETAS = (-0.05, -0.2, -0.5, -1.0, -2.0, -3.0, -4.0)  # `compare_risks` is evaluated at these betas
 TRAINING = tuple(range(len(TRAINING_TARGETS)))
 TARGETS = tuple(range(len(Reacher().targets)))
 CHECKPOINT_EVERY_S = 600.0
@@ -81,28 +81,28 @@ class ReacherRun:
         agent: the name of an agent with networks.
         beta: the factor of the whole variance, as in the paper's experiments: -3 is MeanVariance(-6).
         seed: the seed.
-        target: the only target to train on, for C51 and RaC51. The target is then not an input of the network. Other
-            returns are normalised by the returns of C51 trained in this way. Default: none, train on all training
-            targets.
+        target: the only target to train on, for C51 and RaC51. The target is then not an input of the network. The
+            returns of other runs are normalised by returns of C51 trained in this way. Default: none, train on all
+            training targets.
         bootstrap: the choice of the bootstrap action: "own", by the policy that learns, or "gpi", by GPI over all
             policies. Default: "own".
         target_networks: whether to use target networks. Default: True.
         separate_heads: whether to draw the initial weights as if the heads of each feature were a separate layer.
             Default: False.
-        adam_epsilon: epsilon of Adam. Default: 1e-8.
+        adam_epsilon: the epsilon of Adam. Default: 1e-8.
         late_tip: whether to use the features of `LateTipReacher`. Default: False.
         risky_last: whether to train on the two targets in risky circles last, not first. Default: False.
         beyond: whether to train with the settings of rasf's own training (`_BEYOND`). If beta is not 0, agents with
             successor features then also learn neutral policies from the same steps. Default: False.
-        steps_per_task: training steps for each task. Default: 200,000.
-        evaluate_every: steps between evaluations. Default: 5,000.
-        rollouts: rollouts for each task in an evaluation. Default: 5.
-        final_rollouts: rollouts for each task after training. Default: 100.
-        width: units of each of the two hidden layers. Default: 256.
-        atoms: atoms of a histogram. Default: 51.
-        target_period: updates between copies to the target networks. Default: 1,000.
-        map_points: points of a map along each axis. If larger than the default, the variance of every policy on every
-            task is kept, too. Default: 31.
+        steps_per_task: the number of training steps for each task. Default: 200,000.
+        evaluate_every: the number of steps between evaluations. Default: 5,000.
+        rollouts: the number of rollouts for each task in an evaluation. Default: 5.
+        final_rollouts: the number of rollouts for each task after training. Default: 100.
+        width: the number of units of each of the two hidden layers. Default: 256.
+        atoms: the number of atoms of a histogram. Default: 51.
+        target_period: the number of updates between copies to the target networks. Default: 1,000.
+        map_points: the number of points of a map along each axis. If it is larger than the default, the variance of
+            every policy on every task is kept, too. Default: 31.
         truth_rollouts, truth_steps: number and length of the rollouts that estimate the true variance at each point.
             Default: 48 and 80.
         library: whether to keep the policies as a library. Default: False.
@@ -149,7 +149,7 @@ class ReacherRun:
 
     @property
     def variant(self) -> str:
-        """The agent's name, and words for differences from the paper's run. Fewer map points or atoms have no word."""
+        """The agent's name, and a word for each difference from the paper's run, except fewer map points or atoms."""
         usual = type(self)
         apart = {
             "alone": self.target is not None,
@@ -214,7 +214,7 @@ class ReacherRun:
 
     @property
     def evaluated(self) -> tuple[int, ...]:
-        """The indices of the targets of evaluation."""
+        """The indices of the targets on which the run is evaluated."""
         return TARGETS if self.target is None else (self.target,)
 
 
@@ -224,7 +224,7 @@ SIZES = tuple(one.name for one in fields(ReacherRun) if type(one.default) is int
 class LaneProgram:
     """One compiled program that trains and evaluates several runs. Each run is a lane.
 
-    The attribute `agent` is the trained agent. `tester` is this agent, prepared to score the tasks of the evaluations.
+    The attribute `agent` is the trained agent. `tester` is this agent, prepared to score the tasks of evaluation.
 
     Args:
         runs: runs that differ only in beta, seed and target.
@@ -265,7 +265,7 @@ class LaneProgram:
         return Tasks(self.world.tasks(targets), self.world.target_positions(targets)[:, :n_inputs])
 
     def _training_tasks(self, run: ReacherRun) -> Tasks:
-        """Return the training tasks, once for each beta in `leading`."""
+        """Return the training tasks, repeated for each beta in `ReacherRun.leading`."""
         own = self._tasks(run, run.training)
         return Tasks(*(np.tile(part, (len(run.leading), 1)) for part in own))
 
@@ -299,7 +299,7 @@ class LaneProgram:
             tick=tick,
         )
         trained = time.perf_counter() - begin
-        found = {name: np.moveaxis(part, 0, 1) for name, part in history.items()} | self.final(lanes)  # axis 0: lanes
+        found = {name: np.moveaxis(part, 0, 1) for name, part in history.items()} | self.final(lanes)  # lanes on axis 0
         seconds = np.array([trained, time.perf_counter() - begin]) / len(self.runs)
         shared = {"seconds": seconds, "peak_gb": np.array([_peak_gb()])}
         self.networks = self.agent.acting(lanes.learner)
@@ -379,9 +379,9 @@ class LaneProgram:
     def final(self, lanes: Lane) -> Arrays:
         """Return the arrays of the final evaluation of trained lanes.
 
-        The arrays have results of many rollouts with the paper's scores ("final") and with discount-aware scores
-        ("aware": at step t, the risk of gamma^t times the remaining return), maps of the objective, and the tip
-        positions of three rollouts for each task.
+        The arrays have results of many rollouts, maps of the objective, and the tip positions of three rollouts for
+        each task. The rollouts act by the paper's scores ("final"), and by discount-aware scores ("aware": at step t,
+        the risk of gamma^t times the remaining return).
         """
         online, beta = self.agent.acting(lanes.learner), self.beta
         arguments = (online, self._keys(4, 0), beta, self.tasks)
@@ -417,9 +417,9 @@ class LaneProgram:
     def _outcome(
         self, online: Networks, key: Array, beta: Array, tasks: Tasks, risk_discount: Array | float = 1.0, *, n: int
     ) -> dict[str, Array]:
-        """Return the variance of the return over n rollouts for each task, and means of several measures.
+        """Return measures of n rollouts for each task: the variance of the return, and the means of other measures.
 
-        The measures are return, discounted return, failures, the share of time in risky circles, and the distance from
+        The means are of return, discounted return, failures, the share of time in risky circles, and the distance from
         the target in the second half of the rollout.
         """
         world, half = self.world, self.world.episode_length // 2
@@ -458,7 +458,7 @@ def _stacked(tasks: Sequence[Tasks]) -> Tasks:
 
 
 def _one_by_one(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Return a function that applies `function` to one lane after the other, because maps need much memory."""
+    """Return a function that applies `function` to the lanes one after the other, because maps need much memory."""
     return lambda *arguments: jax.lax.map(lambda lane: function(*lane), arguments)
 
 

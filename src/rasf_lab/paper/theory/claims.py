@@ -1,4 +1,4 @@
-"""Judge claims T1 to T6: a theorem holds if no instance violates it, a closed form if quadrature agrees to 1e-7."""
+"""Judge claims T1 to T6. A theorem holds if no instance violates it, and a closed form if quadrature agrees to 1e-7."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _broken(cell: Numbers, numbers: Numbers) -> str:
 
 
 def _discounted(numbers: Numbers) -> Finding:
-    """Return the finding on the discounted theorems, for scores of the remaining return times z = gamma^t at step t."""
+    """Return the finding on the discounted theorems, which score sources by gamma^t times the remaining return."""
     first, second = _bound(numbers["theorem 1 discounted"]), _bound(numbers["theorem 2 discounted"])
     third, forgetful = numbers["theorem 3 discounted"], numbers["scoring with z = 1"]
     return Finding(

@@ -62,10 +62,10 @@ PROOF, TRUE, UNIFORM = "about psi~'", "true Sigma'", "true Sigma', eps >= gamma^
 LEARNED = "learned, minus the norm of its error"
 READINGS = (PROOF, TRUE, UNIFORM, LEARNED)
 NORMS: dict[str, Order] = {"spectral": 2, "Frobenius": "fro", "induced infinity": math.inf}
-INFINITY = "infinity norm"  # key of the numbers for the proof's reading in the induced infinity norm
-_SLACK = 1e-9  # smaller violations are rounding errors
-_GAP_SLACK = 1e-7  # smaller violations of a bound on a gap are errors of planning
-_TOLERANCE = 1e-9  # of planning
+INFINITY = "infinity norm"  # the name of the results by the proof's reading in the induced infinity norm
+_SLACK = 1e-9  # violations below this count as rounding errors
+_GAP_SLACK = 1e-7  # violations of a bound on a gap below this count as errors of planning
+_TOLERANCE = 1e-9  # tolerance of planning
 
 
 def _instances(count: int, seed: int, tick: Tick) -> Iterator[np.random.Generator]:
@@ -76,7 +76,7 @@ def _instances(count: int, seed: int, tick: Tick) -> Iterator[np.random.Generato
 
 
 def lemma_1(instances: int, seed: int, tick: Tick) -> Numbers:
-    """Return how many random pairs of discrete random variables on a common space violate each property of Lemma 1.
+    """Count the violations of each property of Lemma 1 by random pairs of discrete random variables on a common space.
 
     Args:
         instances: the number of pairs.
@@ -101,7 +101,7 @@ def lemma_1(instances: int, seed: int, tick: Tick) -> Numbers:
 
 
 def penalties() -> dict[str, float]:
-    """Return for each distribution the largest |closed form - quadrature| of the utility, over several parameters.
+    """Return, for each distribution, the largest |closed form - quadrature| of the utility over several parameters.
 
     The last distribution is a projection of a 2-D Laplace distribution, for the paper's lemma on projections.
     """
@@ -120,7 +120,7 @@ def penalties() -> dict[str, float]:
 
 
 def figure_7(points: int = 200) -> dict[str, Floats]:
-    """Return utility - mean at beta = 1, for `points` variances from 0 to 1.9 and each distribution in LAWS."""
+    """Return utility - mean at beta = 1 for each distribution in LAWS, at `points` variances from 0 to 1.9."""
     variance = np.linspace(0.0, 1.9, points)
     return {"variance": variance} | {law: Elliptical(1.0, law).moments(0.0, variance) for law in LAWS}
 
@@ -141,7 +141,7 @@ def _density(law: Law, variance: float) -> rv_frozen:
 
 def _quadrature(law: rv_frozen, beta: float) -> float:
     """Return the entropic utility of a distribution with mean near 0, by Gauss-Legendre quadrature of expm1(beta X)."""
-    reach = 300 * float(law.std())  # so wide because the product of density and exp(beta x) can decay slowly
+    reach = 300 * float(law.std())  # wide, because the product of the density and exp(beta x) can decay slowly
     half = np.concatenate([[0.0], np.geomspace(reach / 3e4, reach, 300)])
     edges = np.concatenate([-half[:0:-1], half])
     node, weight = np.polynomial.legendre.leggauss(20)
@@ -203,7 +203,7 @@ def _random_beta(rng: np.random.Generator) -> float:
 
 
 def _perturbed(rng: np.random.Generator, exact: Floats, epsilon: float) -> Floats:
-    """Return utilities with random errors: all uniform in [-epsilon, epsilon], or each either -epsilon or epsilon."""
+    """Add random errors to utilities: all errors uniform in [-epsilon, epsilon], or every error -epsilon or epsilon."""
     noise = rng.uniform(-1, 1, exact.shape) if rng.random() < 0.5 else rng.choice([-1.0, 1.0], exact.shape)
     return exact + epsilon * noise
 
@@ -248,7 +248,7 @@ def _random_certificate(rng: np.random.Generator, optimal_sources: bool, discoun
 
 
 def forgetful_scoring(instances: int, seed: int, tick: Tick) -> Numbers:
-    """Return in how many MDPs GPI with z = 1 at every step is worse than its best source, and the largest loss.
+    """Count the MDPs in which GPI with z = 1 at every step is worse than its best source; also return the largest loss.
 
     Args:
         instances: the number of random MDPs.
@@ -272,10 +272,10 @@ def forgetful_scoring(instances: int, seed: int, tick: Tick) -> Numbers:
 
 
 def backup_errors(instances: int, seed: int, discounted: bool, tick: Tick) -> Numbers:
-    """Return how often the backup of Sigma errs by more than 3 eps, and the largest error / eps.
+    """Count the errors of the backup of Sigma that exceed 3 eps, and find the largest error / eps.
 
-    Errors are counted for each instance, step h, state s and action a. Both numbers are returned for each reading of
-    Sigma~' in the spectral norm, and for the proof's reading in the induced infinity norm.
+    There is an error for each instance, step h, state s and action a. The count and the largest error are returned for
+    each reading of Sigma~' in the spectral norm, and for the proof's reading in the induced infinity norm.
 
     Args:
         instances: the number of random MDPs.
@@ -318,7 +318,7 @@ def one_step(features: int = 13) -> Numbers:
 
 
 def _ratios(rng: np.random.Generator, mdp: FiniteMDP, policy: Ints) -> dict[str, Floats]:
-    """Return |Sigma_h - backup| / eps_h for all (h, s, a), by name: READINGS and INFINITY. psi~ has random errors."""
+    """Return |Sigma_h - backup| / eps_h for all (h, s, a), for READINGS and INFINITY; psi~ has random errors."""
     psi, Sigma = successor_moments(mdp, policy, len(policy))
     if rng.random() < 0.5:  # normal errors, with a random size for each step
         noise = 10 ** rng.uniform(-2, 0, (len(psi), 1, 1, 1)) * rng.normal(size=psi.shape)
@@ -355,7 +355,7 @@ def _ratios(rng: np.random.Generator, mdp: FiniteMDP, policy: Ints) -> dict[str,
 
 
 def _adverse_errors(rng: np.random.Generator, mdp: FiniteMDP, policy: Ints, psi: Floats) -> Floats:
-    """Return errors of psi that cancel the residual of one (h, s, a), where delta~ and eps are then close to 0."""
+    """Return errors of psi that cancel the residual at one random (h, s, a), so that delta~ and eps are near 0."""
     noise = 1e-3 * rng.normal(size=psi.shape)
     h, row = int(rng.integers(len(psi) - 1)), int(rng.integers(mdp.n_states * mdp.n_actions))
     entries = slice(mdp.indptr[row], mdp.indptr[row + 1])

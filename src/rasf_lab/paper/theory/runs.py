@@ -11,7 +11,7 @@ from rasf_lab.paper.theory import measures
 from rasf_lab.paper.theory.claims import judge
 
 INSTANCES = {"quick": 50, "paper": 1_000}
-_CAMPAIGNS = 8  # functions in `run` that call `tick` once for each instance
+_CAMPAIGNS = 8  # the number of calls in `run` that tick once for each instance
 
 
 def total_ticks(preset: str) -> int:
@@ -20,7 +20,7 @@ def total_ticks(preset: str) -> int:
 
 
 def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Result:
-    """Return numbers and findings on T1 to T6. Claim T7 is measured by the grid and four-room experiments."""
+    """Return the result on T1 to T6. Claim T7 is measured by the grid and four-room experiments."""
     begin = time.perf_counter()
     n = INSTANCES[preset]
     numbers: Numbers = {

@@ -1,12 +1,12 @@
 """The engine `local`: worker processes on this machine. A worker executes one job at a time.
 
 Workers are spawned, execute many jobs, and share compiled code through the caches of Numba and JAX on disk. (If a
-killed process leaves an entry of JAX's cache half written, JAX detects this and compiles the program in each process,
+killed process leaves a half-written file in JAX's cache, JAX detects this and compiles the program in each process,
 which is slow but correct.) A worker that dies, or exceeds its time or memory, is replaced. Workers die with the driver:
-on Linux at once, by a signal of the kernel, and on other systems at their next message to the driver. A worker has one
-core or one GPU. On a core, libraries for linear algebra use one thread, so that sums do not depend on the number of
-cores. On a GPU, JAX fails if the GPU cannot be used, and allocates memory as needed, because another process may use
-the same GPU.
+on Linux at once, by a signal of the kernel, and on other systems when they next exchange messages with the driver. A
+worker has one core or one GPU. On a core, libraries for linear algebra use one thread, so that sums do not depend on
+the number of cores. On a GPU, JAX fails if the GPU cannot be used, and allocates memory as needed, because another
+process may use the same GPU.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _ON_A_GPU = {"JAX_PLATFORMS": "cuda,cpu", "XLA_PYTHON_CLIENT_PREALLOCATE": "fals
 
 
 class _Worker:
-    """A worker process, its job, the time when the job started, and the id of its GPU; None for a core."""
+    """A worker process, its job, the time when the job started, and the id of its GPU (None on a core)."""
 
     def __init__(self, folder: Path, gpu: str | None) -> None:
         self.gpu = gpu
         self.job: Job | None = None
-        self.since: float | None = None  # start of the job; None until the process is ready
+        self.since: float | None = None  # time when the job started; None until the process is ready
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(folder, theirs, os.getpid()), daemon=True)
@@ -82,7 +82,7 @@ def _work(folder: Path, pipe: Connection, driver: int) -> None:
         if os.getppid() != driver:  # the driver died before this call
             return
     current_process().daemon = False  # runs may start processes, which a daemon cannot do
-    with suppress(OSError):  # without a log if the file cannot be written
+    with suppress(OSError):  # if the file cannot be written, there is no log
         log = os.open(folder / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(log, 1)
         os.dup2(log, 2)
@@ -102,7 +102,7 @@ class LocalEngine:
         whole("workers", workers)
         self.gpus = len(gpus)
         self._folder, self._limits = folder, limits
-        # one entry for each worker that has not started: the id of its GPU, or None for a core
+        # for each worker that is not running: the id of its GPU, or None for a core
         self._places: list[str | None] = list(gpus) if gpus else [None] * workers
         self._workers: list[_Worker] = []
 
@@ -144,7 +144,8 @@ class LocalEngine:
                     return Ended(job, message)
         except (EOFError, OSError):
             return self._died(worker)
-        if not worker.process.is_alive():  # no end of file: a child of the worker may keep the pipe open
+        # also needed, as the pipe of a dead worker has no end of file while a child of the worker keeps it open
+        if not worker.process.is_alive():
             return self._died(worker)
         if worker.job is None or worker.since is None:
             return None

@@ -34,7 +34,7 @@ def gpus() -> list[str]:
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         ids = [each.strip() for each in chosen.split(",")]
-        return list(takewhile(lambda each: each and not each.startswith("-"), ids))  # -1 ends the list
+        return list(takewhile(lambda each: each and not each.startswith("-"), ids))  # as in CUDA, -1 ends the list
     if shutil.which("nvidia-smi") is None:
         return []
     asked = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
@@ -46,7 +46,7 @@ def gpus() -> list[str]:
 
 
 def jax_cache() -> str:
-    """Return the folder of JAX's compiled programs. Hosts have separate folders, as processors differ."""
+    """Return the folder in which JAX keeps compiled programs. Each host has its own folder, as processors differ."""
     return str(user_cache() / f"jax-{socket.gethostname()}")
 
 

@@ -1,9 +1,9 @@
-"""The engine `ray`: jobs are tasks of a Ray cluster. The cluster exists at an address or is started on this machine.
+"""The engine `ray`: jobs are tasks of a Ray cluster. The cluster is at a given address, or is started on this machine.
 
-Every node needs rasf and the sweep's folder at the same path. A task gives its job to a separate worker process (the
-engine `local`), so limits, logs and faults are handled as in the engine `local`. Ray keeps the process of the task, and
-with this process the worker, for the next job. If the task has a GPU, the process ends after the job, to free the GPU's
-memory for the next job. If a node or process dies, the driver tries its jobs again.
+Every node needs rasf and the sweep's folder at the same path. A task gives its job to a worker process of the engine
+`local`, which also handles limits, logs and faults. Ray keeps the process of the task, and with this process the
+worker, for the next job. If the task has a GPU, the process ends after the job, to free the GPU's memory for the next
+job. If a node or process dies, the driver tries its jobs again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class RayEngine:
     Args:
         folder: the folder of the sweep.
         workers: the number of jobs at a time. Default: None, one job for each GPU or core of the cluster.
-        limits: limits of a job. Default: no limits.
+        limits: limits of time and memory of a job. Default: no limits.
         address: address of the cluster. Default: None, start a cluster on this machine.
         use_gpus: whether each job has a GPU. Default: False.
 
