@@ -1,6 +1,6 @@
 """Continuous actions on the reacher: the front of return and failures, for several settings (issue 36).
 
-    python lab/studies/continuous.py out.jsonl --seeds 5 --steps 240000 --betas 0 -1 -3 -6 --learned all --set updates=0.5
+    python lab/studies/continuous.py out.jsonl --seeds 5 --steps 240000 --learned all --set updates=0.5
 
 Every seed is a lane of one compiled program. `--learned`: "own", only policies for the four training tasks; "all", also
 for the eight test targets, learned off-policy; a number, also for that many drawn mixtures of two targets. The acting
@@ -59,7 +59,9 @@ def run(args: argparse.Namespace) -> dict[str, object]:
     learned, betas, n = learned_tasks(world, args.learned), np.array(args.betas), args.seeds
     acting_tasks = Tasks.of(np.repeat(world.tasks(range(TRAINED)), len(betas), axis=0))
     settings = replace(ActorSettings(gamma=0.9, horizon="continuing", events=(12,)), **args.set)
-    policies = Policies(np.tile(learned, (len(betas), 1)).astype(np.float32), np.repeat(betas, len(learned)).astype(np.float32))
+    policies = Policies(
+        np.tile(learned, (len(betas), 1)).astype(np.float32), np.repeat(betas, len(learned)).astype(np.float32)
+    )
     schedule = Schedule(args.steps // len(acting_tasks.weights), len(acting_tasks.weights), args.steps // 8)
     planned = round((args.steps - settings.warmup) * settings.updates)
     agent = ActorAgent.create(
@@ -68,7 +70,9 @@ def run(args: argparse.Namespace) -> dict[str, object]:
     ).for_weights(learned)  # fmt: skip
     keys = jax.vmap(jax.random.key)(jnp.arange(args.first, args.first + n))
     repeat = lambda part: jnp.repeat(jnp.asarray(part)[None], n, axis=0)  # noqa: E731
-    configs = RunConfig(keys, repeat(np.tile(betas, TRAINED)), repeat(0.0), *jax.tree.map(repeat, (acting_tasks, policies)))
+    configs = RunConfig(
+        keys, repeat(np.tile(betas, TRAINED)), repeat(0.0), *jax.tree.map(repeat, (acting_tasks, policies))
+    )
     begin = time.perf_counter()
     for chunk in fused.chunks(agent, world, configs, schedule):
         print(args.name, chunk.step, np.asarray(chunk.loss).mean(), round(time.perf_counter() - begin, 1), flush=True)
@@ -78,7 +82,9 @@ def run(args: argparse.Namespace) -> dict[str, object]:
     tasks = jax.tree.map(jnp.asarray, tasks)
     each = [fused.unscaled_networks(agent, chunk.lanes, lane) for lane in range(n)]
     exact = agent.for_weights(tasks.weights)
-    compiled = jax.jit(lambda networks, beta: rollouts(exact, world, networks, key, beta, tasks, args.rollouts).phi.mean(1))
+    compiled = jax.jit(
+        lambda networks, beta: rollouts(exact, world, networks, key, beta, tasks, args.rollouts).phi.mean(1)
+    )
     front = {}
     for beta in args.acting:
         phi = np.stack([np.asarray(compiled(networks, beta)) for networks in each])
@@ -87,8 +93,14 @@ def run(args: argparse.Namespace) -> dict[str, object]:
             "test": returns[:, TRAINED:].mean(1).tolist(), "failures": phi[:, TRAINED:, -1].sum(1).tolist(),
             "train": returns[:, :TRAINED].mean(1).tolist(),
         }  # fmt: skip
-    return {"name": args.name, "args": {k: repr(v) for k, v in vars(args).items()}, "settings": repr(settings),
-            "seconds": round(seconds, 1), "all_seconds": round(time.perf_counter() - begin, 1), "front": front}  # fmt: skip
+    return {
+        "name": args.name,
+        "args": {k: repr(v) for k, v in vars(args).items()},
+        "settings": repr(settings),
+        "seconds": round(seconds, 1),
+        "all_seconds": round(time.perf_counter() - begin, 1),
+        "front": front,
+    }
 
 
 def main() -> None:
