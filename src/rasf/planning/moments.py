@@ -23,7 +23,7 @@ from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, ends_surely, states_
 from rasf.transfer import Moments
 
 _SOLVE_TOLERANCE = 1e-12
-_NEARLY_CERTAIN = 2  # for up to this average number of successors per state, factors are as sparse as the chain
+_NEARLY_CERTAIN = 2  # up to this mean number of successors per state, factors of the matrix are as sparse as the matrix
 
 
 def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None = None) -> Moments:
@@ -49,7 +49,7 @@ def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None
 
 
 def feature_moments(mdp: FiniteMDP, phi: Floats, policy: npt.ArrayLike, horizon: int | None) -> Moments:
-    """Return `successor_moments` for other features phi (n, d), one row for each stored transition."""
+    """Return the moments as `successor_moments`, for the features `phi` (n, d) of the n stored transitions."""
     if horizon is not None:
         decisions("horizon", horizon, mdp.n_states * mdp.n_actions * phi.shape[1] ** 2)
     expect = sp.csr_array(

@@ -1,7 +1,7 @@
 """Rollouts of a FiniteMDP, many in parallel, as operations on arrays of states.
 
 A successor is drawn by inverting the running sum of all stored probabilities. The transitions of a state and action
-have an interval of this sum, so a single vectorised binary search draws the successors of all rollouts of a step.
+occupy an interval of this sum, so in each step a single binary search over arrays draws the successors of all rollouts.
 """
 
 from __future__ import annotations

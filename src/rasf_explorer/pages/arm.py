@@ -16,7 +16,7 @@ from rasf_explorer.scenes.scene import ArmOutcome, ArmScene, SceneScores
 from rasf_explorer.state import State
 
 _MOVE = 0.02  # metres that an arrow key moves the tip
-_WAYS = ("−", "0", "+")  # the torques of a joint
+_WAYS = ("−", "0", "+")  # signs of a joint's torque
 
 
 class ArmPage(RolloutPage[ArmOutcome]):

@@ -53,7 +53,7 @@ def at_most_one(*outcomes: SceneOutcome) -> bool:
 
 
 def utility_words(utilities: Mapping[str, float]) -> str:
-    """Return utilities in words, such as "Utility at the start: GPI 3.48, best source −1.72.", or an empty text."""
+    """Return utilities in words, such as "Utility at the start: GPI 3.48, best source −1.72.", or an empty string."""
     said = ", ".join(f"{name} {shown(value)}" for name, value in utilities.items())
     return f"Utility at the start: {said}." if said else ""
 

@@ -44,8 +44,8 @@ from rasf_explorer.scenes.scene import (
 
 STEPS = 100  # largest length of a rollout; the probability of a longer episode is far below 0.001
 _SOURCE_BETA, _SOURCE_COSTS = -0.1, (20.0, 0.0)  # Figure 1: traps cost 20 for the first source policy, 0 for the second
-_PLAYED = 12  # rollouts whose paths are kept
-_KEPT = 16  # pairs (w, risk) whose utilities are cached
+_PLAYED = 12  # number of rollouts whose paths are kept
+_KEPT = 16  # number of pairs (w, risk) whose utilities are cached
 
 
 class GridScene(MapScene):

@@ -48,9 +48,9 @@ from rasf_lab.paper.reacher.beliefs import grid
 from rasf_lab.rollouts.reacher import arm_chances, roll_out_arm, roll_out_by_rule
 
 ENVIRONMENT = "rasf/Reacher-v0"
-_LONGEST = 5_000  # bound on the steps of an episode, because an untrusted file may have any number
-_POINTS = 31  # grid points of tip positions in each direction
-_PLAYED = 4  # rollouts whose arm positions are kept
+_LONGEST = 5_000  # largest accepted number of steps of an episode; an untrusted library file may contain a larger one
+_POINTS = 31  # number of tip positions of the grid in each direction
+_PLAYED = 4  # number of rollouts whose arm positions are kept
 _DEFAULT_TARGET = 10
 _NEUTRAL = MeanVariance(0.0)
 
@@ -165,7 +165,7 @@ class ReacherScene(ArmScene):
         )
 
     def _from_heaviest(self, tips: Floats, w: Floats) -> Interval:
-        """Return the mean distance (m) from the target with the largest weight; nan without a positive weight."""
+        """Return the mean distance (m) of tips from the target of largest weight; nan if no weight is positive."""
         if w[:-1].max() <= 0:
             return Interval(np.nan, np.nan, np.nan)
         away = self.world.distances(tips)[..., int(w[:-1].argmax())]

@@ -65,7 +65,7 @@ class FeatureSource:
         return self.declared_bounds if np.isfinite(self.declared_bounds).all() else None
 
     def _declared(self, name: str) -> object:
-        """Return the attribute of the outermost owner in which it is not None, or None if there is no such owner."""
+        """Return the attribute `name` of the outermost owner in which it is not None, or None if no owner has it."""
         return next((found for owner in self.owners if (found := getattr(owner, name, None)) is not None), None)
 
     @property
