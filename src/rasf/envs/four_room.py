@@ -104,7 +104,7 @@ def step(world: RoomArrays, origin: Whole, flags: int, action: int, draw: float)
     Args:
         world: the map.
         origin: the cell of the agent.
-        flags: the collected flags, one bit for each object.
+        flags: the objects collected so far, one bit for each object.
         action: index of a move in `ACTIONS`.
         draw: uniform number in [0, 1) that decides whether a trap fires.
 

@@ -29,7 +29,7 @@ _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Backup:
-    """The rewards of one task (n,), one for each stored transition of the MDP, and the dynamics."""
+    """The dynamics, and the rewards (n,) of one task: a reward for each stored transition of the MDP."""
 
     mdp: FiniteMDP
     rewards: Floats
@@ -48,7 +48,7 @@ class Backup:
 
 
 def follow(q: Floats, policy: Ints) -> Floats:
-    """Look up in the table `q` (S, A) the value of the action `policy[s]` of each state s, and return these (S,)."""
+    """Return the value q[s, policy[s]] of each state s, (S,)."""
     return q[np.arange(len(q)), policy]
 
 

@@ -51,7 +51,7 @@ from rasf.transfer import Choice, gpi
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """Bounds of Theorems 1 and 2 and the true gaps, as the largest values over states and actions.
+    """Bounds of Theorems 1 and 2 and the true gaps. Each is the largest value over states and actions.
 
     Bounds and gaps have shape (n,) with a horizon of n decisions. For discounted returns their shape is (K + 1,), with
     a value for each power of gamma from 0 to K. In all other cases it is (). An infinite bound gives no guarantee.
@@ -195,7 +195,7 @@ def _chosen_from(utilities: Floats) -> Floats:
 
 
 def _earning_infinity(choice: Choice, scores: Floats, policies: Ints) -> Choice:
-    """Return `choice`, but in states where sources' own actions have score inf, select the first such source."""
+    """Return `choice`, but in states where the own action of a source has score inf, select the first such source."""
     states = np.arange(scores.shape[1])
     infinite = scores[np.arange(len(scores))[:, None], states, policies] == np.inf
     some, first = infinite.any(axis=0), infinite.argmax(axis=0)

@@ -144,7 +144,7 @@ class Grids(NamedTuple):
 
 
 def excess_step(mdp: FiniteMDP, gain: Floats, grids: Grids, value: Floats, followed: Ints, policy: Ints) -> Floats:
-    """Compute one backward step of `planning.static`.
+    """Compute the values before a step from the values after it, for `rasf.planning.static`.
 
     Args:
         mdp: The dynamics.

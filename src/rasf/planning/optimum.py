@@ -28,7 +28,7 @@ from rasf.mdp import FiniteMDP
 from rasf.planning.bellman import Backup
 from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, Mask, diverges, evaluate, require_reachable_end
 
-_MOST_SWEEPS = 2_000  # largest number of sweeps, plus 2 per state; a state still undecided then counts as -inf
+_MOST_SWEEPS = 2_000  # the search makes at most this many sweeps, plus 2 per state; undecided states count as -inf
 _EDGE = 1e-12  # a smaller growth of log y counts as rounding
 
 
@@ -95,7 +95,7 @@ def _slack(value: Floats, tolerance: float) -> Floats:
 
 
 def _lowest_actions(backup: Backup, beta: float, value: Floats, policy: Ints, tolerance: float) -> Ints:
-    """Return `policy` with ties broken towards the lowest action, unless this changes the utility."""
+    """Return `policy` with ties broken towards the action of lowest index, unless this changes the utility."""
     q = backup.q(value, beta, 1.0)
     lowest = (q >= (value - _slack(value, tolerance))[:, None]).argmax(axis=1)
     lowest = np.where(np.isfinite(value), lowest, policy)
@@ -121,7 +121,7 @@ def _ending_policy(mdp: FiniteMDP) -> Ints:
 
 
 def _free_stay(backup: Backup) -> tuple[Ints, Mask]:
-    """Return actions (S,) that go on for ever without rewards, and the mask (S,) of states where this is possible."""
+    """Return actions (S,) that avoid ends and rewards for ever, and the mask (S,) of states where this is possible."""
     mdp = backup.mdp
     row = np.repeat(np.arange(mdp.n_states * mdp.n_actions), np.diff(mdp.indptr))
     inside = ~mdp.terminal

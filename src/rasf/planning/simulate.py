@@ -17,7 +17,7 @@ from rasf.mdp import FiniteMDP, as_actions, require_mdp
 
 
 class Rollouts(NamedTuple):
-    """Feature returns (episodes, d), discounted by the MDP's gamma, and visited states (episodes, steps + 1)."""
+    """Sums of features (episodes, d), discounted by the MDP's gamma, and visited states (episodes, steps + 1)."""
 
     features: Floats
     states: Ints
@@ -38,7 +38,7 @@ def simulate(
         seed: A seed or a NumPy generator.
 
     Returns:
-        Feature returns and visited states.
+        The discounted sums of features, and the visited states.
     """
     require_mdp(mdp)
     mdp.state("start", start)

@@ -5,9 +5,10 @@ that are not terminal. The Bellman equation of x = E exp(beta R) is linear, x = 
 transitions to terminal states. The solution of the equation gives the utility U = log(x) / beta only where the spectral
 radius of M is below 1. Elsewhere, a linear solver returns finite numbers without meaning. So:
 
-* Each communicating class of states is tested separately. In a class of radius >= 1, and in every state that can reach
-  such a class, E exp(beta R) counts as inf, so U = sign(beta) inf. (In a class of radius exactly 1 that never ends, the
-  expectation over n steps may oscillate within bounds as n grows, and has no limit. U is sign(beta) inf there, too.)
+* Each communicating class of states is tested separately. Its radius is the spectral radius of M within the class. In
+  a class of radius >= 1, and in every state that can reach such a class, E exp(beta R) counts as inf, so
+  U = sign(beta) inf. (In a class of radius exactly 1 that never ends, the expectation over n steps may oscillate within
+  bounds as n grows, and has no limit. U is sign(beta) inf there, too.)
 * In a state that can reach neither an end nor a class of radius >= 1, E exp(beta R) = 0, so U = -sign(beta) inf.
 * A class that never ends and has no rewards counts as terminal.
 * The equations of the remaining states are solved, scaled by the utilities so that nothing overflows.
@@ -32,7 +33,7 @@ from rasf.mdp import FiniteMDP
 from rasf.planning.bellman import WINDOW, Backup, follow, remaining_change
 
 Mask = npt.NDArray[np.bool_]
-DIRECT_SOLVE_STATES = 5_000  # with more states, evaluation is iterative, because factors of a matrix may become dense
+DIRECT_SOLVE_STATES = 5_000  # with more states, evaluation is iterative, because matrix factors may be dense
 _RADIUS_TOLERANCE = 1e-12
 _RADIUS_SWEEPS = 1_000
 _SMALL_BETA = 1e-6  # up to this |beta|, Newton steps start at the risk-neutral values if these are safe
@@ -198,7 +199,7 @@ class _Chain:
             if (verdict != 0).all():
                 break
             u += change
-            u -= np.where(verdict != 0, 0.0, most)[label]  # rescales u in undecided classes
+            u -= np.where(verdict != 0, 0.0, most)[label]  # keeps u in range in undecided classes
         else:
             # (I - M) y = 1 has a positive solution if and only if the radius is below 1
             n = len(states)

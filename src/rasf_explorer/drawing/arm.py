@@ -35,13 +35,13 @@ _MARGIN, _LEFT, _INNER = 8.0, 12.0, 416.0
 
 
 def to_view(arm: Arm, xy: npt.ArrayLike) -> Floats:
-    """Return positions (.., 2), given in metres, in units of the viewBox."""
+    """Convert positions (.., 2) from metres to units of the viewBox."""
     scale, height = _fit(arm)
     return np.asarray(xy, np.float64) * (scale, -scale) + (WIDTH / 2, height / 2)
 
 
 def from_view(arm: Arm, xy: npt.ArrayLike) -> Floats:
-    """Return positions (.., 2), given in units of the viewBox, in metres."""
+    """Convert positions (.., 2) from units of the viewBox to metres."""
     scale, height = _fit(arm)
     return (np.asarray(xy, np.float64) - (WIDTH / 2, height / 2)) / (scale, -scale)
 

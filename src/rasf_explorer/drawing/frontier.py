@@ -171,7 +171,7 @@ class Labels:
             self.keep_free(x, y, 2)
 
     def put(self, words: str, x: float, y: float, away: float = 10.0, **attributes: str) -> str:
-        """Return a label near a point, with a thin line if the label is not beside the point."""
+        """Return a label near a point, with a thin line to the point if the label is not beside it."""
         wide = (1.12 if "strong" in attributes.get("class_", "") else 1.0) * text_width(words, SIZE) + 4
         beside = next(filter(self._free, self._around(x, y, wide, away)), None)
         box = beside or self._nearest(x, y, wide)

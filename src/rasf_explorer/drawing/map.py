@@ -47,7 +47,7 @@ _MARGIN, _INNER = 12.0, 416.0
 _LARGEST_CELL, _LARGEST_UNIT = 84.0, 2.0  # largest side of a cell, largest scale of symbols
 _NUMBERED = 10  # largest number of cells that show their number of visits
 _FAINT = 0.005  # an arrow is faint if a rollout makes fewer steps than this in its cell, on average
-_TURN = (180, -90, 0, 90)  # degrees of rotation of an arrow to the right, by action: left, up, right, down
+_TURN = (180, -90, 0, 90)  # rotation in degrees of an arrow that points right, for the actions left, up, right, down
 _ASIDE = ((2.6, 0.0), (0.0, 2.6), (-2.6, 0.0), (0.0, -2.6))  # shift of a symbol away from the arrow, by action
 _ARROW = ((-8.0, -1.3), (1.3, -1.3), (1.3, -5.6), (8.6, 0.0), (1.3, 5.6), (1.3, 1.3), (-8.0, 1.3))
 _NUDGE = ((9.6, -5.2), (15.0, 0.0), (9.6, 5.2))  # corners of the smaller arrow beside a symbol
@@ -155,7 +155,7 @@ class _Sheet:
 
     @cached_property
     def unseen(self) -> Bools:
-        """Whether a cell has no action because nothing was learned in the cell, for all cells (C,)."""
+        """For each cell (C,), whether it has no action because nothing was learned there."""
         unseen = np.asarray(self.policy.action) < 0
         unseen[[*self.layout.walls, *self.layout.goals, *self.layout.hazards]] = False
         return unseen
@@ -170,11 +170,11 @@ class _Sheet:
         free = [int(cell) for cell in np.argsort(-heat, kind="stable") if int(cell) not in taken and heat[cell] >= 0.05]
         if len(free) <= _NUMBERED:
             return set(free)
-        rest = _visit_words(float(heat[free[_NUMBERED]]))  # cells with the same text as this omitted cell are omitted
+        rest = _visit_words(float(heat[free[_NUMBERED]]))  # the first omitted cell; equal numbers are omitted, too
         return {cell for cell in free[:_NUMBERED] if _visit_words(float(heat[cell])) != rest}
 
     def heat_step(self, cell: int) -> int | None:
-        """Return a cell's step of heat (`palette`), which grows with the square root of visits to show few visits."""
+        """Return a cell's step on the scale of heat (`palette`), in proportion to the square root of its visits."""
         if self.heat is None:
             return None
         visits = float(self.heat[cell])

@@ -1,8 +1,8 @@
 """Building blocks of pictures: escaped SVG elements, short numbers, legends, and the outer element.
 
-A picture is one string, an SVG document that can also be embedded in a page. Untrusted text (names of policies, labels)
-is escaped by `text` and by attributes. A picture contains its style sheet (`palette`), a title and a description in
-words. So a picture is complete in a file, in a page, and for a screen reader.
+A picture is one string, an SVG document that can also be embedded in a page. The functions escape untrusted text (names
+of policies, labels). A picture contains its style sheet (`palette`), a title and a description in words. So a picture
+is complete in a file, in a page, and for a screen reader.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def legend_lines(items: Iterable[tuple[str, str]], left: float, y: float, width:
 
 
 def heat_legend(title: str, ticks: Sequence[tuple[float, str]], left: float, y: float, width: float) -> str:
-    """Return the scale of heat under its title. Each tick has a place on the scale, in [0, 1], and words."""
+    """Return a title and, below it, the scale of heat. Each tick has a position on the scale, in [0, 1], and words."""
     wide = width / palette.HEAT
     parts = [text(title, left, y, class_="strong")]
     for step in range(palette.HEAT):

@@ -33,7 +33,7 @@ from rasf_explorer.scenes.scene import PLAIN, RolloutScene, Scene, SceneOutcome,
 from rasf_explorer.state import MOST, State
 
 _REST = 0.12  # seconds without a change after which rollouts begin
-_ROLLED = ("w", "family", "level", "seed", "limit", "static")  # a change of these requires new rollouts
+_ROLLED = ("w", "family", "level", "seed", "limit", "static")  # a change of one of these fields requires new rollouts
 
 O = TypeVar("O", bound=SceneOutcome)
 

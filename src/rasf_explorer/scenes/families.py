@@ -66,7 +66,7 @@ def around_trained(policies: Iterable[SourcePolicy], farthest: float | None = No
 
 
 def served(sources: FrozenPolicies, families: Iterable[RiskFamily]) -> tuple[RiskFamily, ...]:
-    """Return the families that the policies can score. Without such a family, return a family of the neutral risk."""
+    """Return the families that the policies can score; if there are none, a family with only the neutral risk."""
     kept = []
     for family in families:
         try:

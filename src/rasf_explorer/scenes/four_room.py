@@ -53,8 +53,8 @@ class FourRoomScene(MapScene):
     offers_static = True
     about = (
         "The reward of an object depends on its class, and is set by a slider. The goal ends the episode. A trap may "
-        "fire at each step on it, which ends the episode and counts as a failure. Nothing is trained here: the "
-        "library's policies are scored for every task and risk."
+        "fire after each step that ends on it. This ends the episode and counts as a failure. Nothing is trained here: "
+        "the library's policies are scored for every task and risk."
     )
 
     def __init__(self, library: PolicyLibrary) -> None:

@@ -145,7 +145,7 @@ class GridScene(MapScene):
         """
         mdp, begin = self.mdp, np.eye(self.mdp.n_states)[self.grid.start]
         indptr, entries = mdp.under_policy(policy)
-        P = np.zeros((mdp.n_states, mdp.n_states))  # zero rows for terminal states
+        P = np.zeros((mdp.n_states, mdp.n_states))  # rows of terminal states stay zero
         states = np.repeat(np.arange(mdp.n_states), np.diff(indptr))
         np.add.at(P, (states, mdp.successor[entries]), mdp.probability[entries])
         return np.asarray(np.linalg.solve(np.eye(len(P)) - P.T, begin), np.float64)

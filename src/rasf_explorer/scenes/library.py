@@ -215,7 +215,7 @@ def _weights(library: PolicyLibrary, case: Case | None) -> tuple[Weight, ...]:
     """Return sliders whose ranges include the trained weights and [-1, 1]. The default is the first trained task."""
     tasks = np.array([policy.w for policy in library.policies])
     low, high = np.minimum(tasks.min(axis=0), -1.0), np.maximum(tasks.max(axis=0), 1.0)
-    steps = 10.0 ** np.floor(np.log10((high - low) / 50))  # 50 to 500 steps over the range
+    steps = 10.0 ** np.floor(np.log10((high - low) / 50))  # so that each slider has 50 to 500 steps
     ends = zip(low.tolist(), high.tolist(), steps.tolist(), tasks[0].tolist(), strict=True)
     numbered = tuple(f"feature {i + 1}" for i in range(library.n_features))
     names = library.environment.feature_names or (numbered if case is None else case.features)

@@ -89,7 +89,7 @@ class ReacherScene(ArmScene):
         self._warming = threading.Lock()
 
     def warm(self, stop: Stop = lambda: False) -> None:
-        """Compute the moments, which depend on no slider, and compile functions by calls. This takes seconds."""
+        """Compute the moments, which depend on no slider, and compile functions by calling them. This takes seconds."""
         self._learn_moments(stop)
         w, risk = self.default_task, self.families[0].make(self.families[0].default)
         self.at((0.0, 0.0), w, risk)
@@ -208,7 +208,7 @@ def world_of(library: PolicyLibrary) -> Reacher:
         raise ValueError(f"episode_length must be at most {_LONGEST} to be shown, got {world.episode_length}")
     sizes, sources = (world.observation_size, world.n_features, world.n_actions), library.sources
     if sizes != (sources.n_inputs, sources.n_features, sources.n_actions):
-        fitting = "{} observation entries, {} features and {} actions, to fit its reacher".format(*sizes)
+        fitting = "observations of {} numbers, {} features and {} actions, to fit its reacher".format(*sizes)
         raise ValueError(f"library must have {fitting}")
     return world
 

@@ -91,7 +91,7 @@ PLAIN = Ways()
 class SceneScores:
     """Scores of K source policies and A actions in one state, and the choice of GPI."""
 
-    values: Floats  # (K, A) under the risk, -inf where a policy cannot be scored
+    values: Floats  # (K, A) scores under the risk, -inf where a policy cannot be scored
     mean: Floats  # (K, A) mean of the return
     std: Floats  # (K, A) standard deviation of the return, nan where it was not learned
     action: int  # GPI's choice
@@ -155,7 +155,7 @@ class Scene(ABC):
         return np.array([weight.default for weight in self.weights], np.float64)
 
     def random_task(self, rng: np.random.Generator) -> Floats:
-        """Return weights that are random over the values of each slider with `drawn`, and the default of all others."""
+        """Return weights: uniformly random for each slider with `drawn`, and the default for all others."""
         task = self.default_task
         for i, weight in enumerate(self.weights):
             if weight.drawn:

@@ -1,7 +1,7 @@
 """Action spaces: actions as policies choose them, and the same actions as an environment takes them.
 
-DiscreteActions    0 to n - 1                  the environment's own numbers begin with `first`
-BoxActions         vectors (m,) in [-1, 1]     the environment takes arrays of a Box: its bounds, shape and type
+DiscreteActions    0 to n - 1                  the environment counts its actions from `first`
+BoxActions         vectors (m,) in [-1, 1]     the environment takes arrays with the bounds, shape and type of a Box
 """
 
 from __future__ import annotations
@@ -122,7 +122,9 @@ class BoxActions:
         if dtype not in _TYPES:
             raise ValueError(f"the type of actions must be one of {', '.join(_TYPES)}, got {dtype!r:.60}")
         if not (1 <= size <= _MOST_SIZE and len(low) == len(high) == size and min(shape, default=1) > 0):
-            raise ValueError(f"actions must have 1 to {_MOST_SIZE} entries, with a bound each, got shape {shape!r:.60}")
+            raise ValueError(
+                f"actions must have 1 to {_MOST_SIZE} entries, each with two bounds, got shape {shape!r:.60}"
+            )
         if not all(math.isfinite(one - other) and one < other for one, other in zip(low, high, strict=True)):
             raise ValueError(f"the bounds of actions must be finite and in increasing order, got {low} and {high}")
         return cls(tuple(map(float, low)), tuple(map(float, high)), tuple(map(int, shape)), dtype)

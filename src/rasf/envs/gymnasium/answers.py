@@ -53,7 +53,7 @@ def space_of(env: gymnasium.Env | gymnasium.vector.VectorEnv, name: str) -> gymn
 
 
 def flag(name: str, value: object) -> bool:
-    """Return a flag (True, False, 0 or 1, also of numpy) as bool; raise ValueError for other values."""
+    """Return a flag (True, False, 0 or 1, of Python or numpy) as bool; raise ValueError for other values."""
     if getattr(value, "ndim", 0) or not (value == 0 or value == 1):
         raise ValueError(f"{name} must be True or False, got {value!r:.60}")
     return bool(value)
@@ -105,8 +105,8 @@ def phi_asks(phi: Phi) -> tuple[str, ...]:
 def phi_caller(phi: Phi) -> WholeStep:
     """Return a function of (obs, action, next_obs, info, reward, terminated, truncated) that calls phi.
 
-    The function passes the first four arguments to phi, and of the other three arguments those that are parameters of
-    phi. The signature of phi is inspected only once, by `phi_asks`, which raises ValueError for a wrong signature.
+    The function passes the first four arguments to phi, and any of the last three that are parameters of phi. The
+    signature of phi is inspected only once, by `phi_asks`, which raises ValueError for a wrong signature.
     """
     asked = phi_asks(phi)
     if not asked:
@@ -126,7 +126,7 @@ def phi_bounds(phi: Phi, given: npt.ArrayLike | None = None) -> Floats | None:
         return None
     bounds = floats(found)
     if bounds.ndim != 2 or bounds.shape[1] != 2 or not bounds.size or not (bounds[:, 0] <= bounds[:, 1]).all():
-        raise ValueError(f"{name} must be (d, 2), lowest and highest of each feature, got {found!r:.60}")
+        raise ValueError(f"{name} must be (d, 2), lowest and highest value of each feature, got {found!r:.60}")
     return bounds
 
 

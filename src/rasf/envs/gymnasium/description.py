@@ -128,7 +128,7 @@ class EnvironmentDescription:
 
         Args:
             other: the other description.
-            names: names of the fields to compare. Default: all fields except `feature_names`.
+            names: names of the fields to compare. Default: all fields except `feature_names` and `box`.
         """
         return next((name for name in names or _JSON if getattr(self, name) != getattr(other, name)), None)
 
@@ -166,7 +166,7 @@ class EnvironmentDescription:
         if names is not None:
             each = all(type(name) is str for name in names)
             if not each or not len(names) == len({*names}) == header["n_features"]:
-                raise ValueError(f"the feature_names of its environment must be different texts, got {names!r:.60}")
+                raise ValueError(f"the feature_names of its environment must be different strings, got {names!r:.60}")
             names = tuple(names)
         known: Header = {name: header[name] for name in _JSON}
         box = None if header.get("box") is None else BoxActions.from_json(header["box"])

@@ -111,7 +111,8 @@ class FeatureEnvironment(FeatureSource):
         self.owners = tuple(owners_of(self._stepped))
         self._phi = next((each.phi for each in layers_of(self._stepped) if isinstance(each, FeatureReward)), None)
         self.has_phi = self._phi is not None  # if False, the features are the environment's own reward
-        self.reports_failures = self.counts_failures = self._running = False  # counts_failures: whether by a rule
+        # `counts_failures` is whether a rule, not the environment, decides which steps are failures
+        self.reports_failures = self.counts_failures = self._running = False
         self.tape: Tape | None = None  # records resets and actions if training writes checkpoints
         self._failure: FailureRule | None = None
         declared = declared_bounds(self._stepped)

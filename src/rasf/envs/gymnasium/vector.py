@@ -2,9 +2,9 @@
 
 A step of n environments has observations (n, m), with m numbers for each environment, and d features (n, d), both
 float32. `open_vector` takes an id or a factory and steps n copies in this process (`SyncEnvs`), or it takes a vector
-environment of Gymnasium (`VectorEnvAdapter`). When an episode ends, its environment is reset in one of four ways. Which
-of the last three a vector environment uses, it declares in metadata["autoreset_mode"]. A step that only resets is not
-*valid*.
+environment of Gymnasium (`VectorEnvAdapter`). When an episode ends, its environment is reset in one of four ways. A
+vector environment declares in metadata["autoreset_mode"] which of the last three it uses. A step that only resets is
+not *valid*.
 
     SyncEnvs     resets in the last step of an episode; every step is valid
     SAME_STEP    resets in the last step of an episode; every step is valid. info["final_obs"] and info["final_info"]
@@ -99,7 +99,7 @@ class SyncEnvs(_Vector):
         self.num_envs, self.encoder, self.actions = len(environments), first.encoder, first.actions
         self.declared_bounds, self.owners = first.declared_bounds, first.owners
         self._valid = np.ones(self.num_envs, np.bool_)
-        self._valid.flags.writeable = False  # all steps return this array
+        self._valid.flags.writeable = False  # read-only, because all steps return this array
 
     @property
     def time_limit(self) -> int | None:

@@ -33,7 +33,7 @@ TEST_TARGETS = (*_FAR, (0.1, 0.1), (0.1, -0.1), (-0.1, 0.1), (-0.1, -0.1))
 RISKY_TARGETS = (0, 1, 4, 5, 9, 10)
 OBSERVATIONS = ("raw", "wrapped", "sincos")
 TORQUES = np.array([(first, second) for first in (-1.0, 0.0, 1.0) for second in (-1.0, 0.0, 1.0)])
-START_ANGLES = np.array([(-np.pi, np.pi), (-np.pi / 2, np.pi / 2)])  # ranges for shoulder and elbow, in rad
+START_ANGLES = np.array([(-np.pi, np.pi), (-np.pi / 2, np.pi / 2)])  # ranges of the start angles of shoulder and elbow
 _ELBOW_SCALE, _SPEED_SCALE = 3.0, 0.1
 
 
@@ -120,13 +120,13 @@ class Reacher:
 
     @property
     def feature_bounds(self) -> Floats:
-        """Bounds (d, 2) of the features: [-1, 1] for a target (lower for far targets), and [0, 1] for failure."""
+        """Bounds (d, 2) of the features: [low, 1] for a target, where low is at most -1, and [0, 1] for failure."""
         lowest = 1 - 4 * (np.hypot(*self.target_positions().T) + LINK + TIP)
         return np.array([*((min(-1.0, low), 1.0) for low in lowest), (0.0, 1.0)])
 
     @property
     def observation_bounds(self) -> Floats:
-        """Bounds (n, 2) of the entries of an observation within an episode."""
+        """Bounds (n, 2) of the n numbers of an observation within an episode."""
         # `turn` is the largest change of an angle in a step; the elbow may exceed its limit by this angle
         turn, speed = DT * MAX_SPEED, _SPEED_SCALE * MAX_SPEED
         shoulder = np.pi if self.observation == "wrapped" else np.pi + self.episode_length * turn
@@ -212,7 +212,7 @@ class Reacher:
         Args:
             state: state (4,) of the arm.
             action: index of the action, or the vector of torques (2,).
-            noise: the randomness of the step.
+            noise: the random numbers of the step.
             physics: function of state and torques (2,) that returns the next state. Default: the closed form.
 
         Returns:
