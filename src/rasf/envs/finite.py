@@ -25,7 +25,7 @@ class FiniteEnv(gym.Env[np.int64, np.int64]):
         mdp: the MDP.
         start: the start state.
         feature_names: names of the features.
-        signs: expected signs (d,) of the weights: 1 (more is better), -1 (a cost) or 0 (either).
+        signs: expected signs (d,) of the weights: 1 (more is better), -1 (a cost) or 0 (either sign).
     """
 
     metadata: ClassVar[Header] = {"render_modes": []}

@@ -90,7 +90,7 @@ class RoomArrays(NamedTuple):
         return cell + cells * flags, 1 + feature, terminated
 
     def number(self, state: int, i: int) -> int:
-        """Return entry i of the observation (row, column, a collected flag for each object) of a state."""
+        """Return number i of a state's observation: row, column, and for each object 1 if it is collected, else 0."""
         cell = state % len(self.kind)
         if i == 0:
             return cell // self.columns
@@ -104,7 +104,7 @@ def step(world: RoomArrays, origin: Whole, flags: int, action: int, draw: float)
     Args:
         world: the map.
         origin: the cell of the agent.
-        flags: the collected flags, one bit for each object.
+        flags: the objects collected so far, one bit for each object.
         action: index of a move in `ACTIONS`.
         draw: uniform number in [0, 1) that decides whether a trap fires.
 
@@ -176,7 +176,7 @@ class FourRoom(CellMap):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The number of values of each entry of an observation."""
+        """How many values each number of an observation can have."""
         return (*self.shape, *(2 for symbol in self.cells if symbol in CLASSES))
 
     def task(self, class_rewards: npt.ArrayLike, goal: float = 1.0, failure: float = -2.0) -> Floats:
@@ -211,7 +211,7 @@ class FourRoom(CellMap):
         cells = self.cells
         destination = [[self.move(cell, action) for action in range(len(MOVES))] for cell in range(len(cells))]
         objects = [cell for cell, symbol in enumerate(cells) if symbol in CLASSES]
-        object_at = np.full(len(cells), -1, np.int64)  # int64, because 64-bit flags are shifted by these numbers
+        object_at = np.full(len(cells), -1, np.int64)  # int64, because the flags (int64) are shifted by these numbers
         object_at[objects] = np.arange(len(objects))
         kinds = {TRAP: _TRAP, GOAL: _GOAL}
         return RoomArrays(
@@ -227,7 +227,9 @@ class FourRoom(CellMap):
 
 
 class FourRoomEnv(gym.Env[Ints, np.int64]):
-    """Four rooms with observations (row, column, a collected flag for each object); actions left, up, right, down.
+    """The four-room world for Gymnasium. The actions are left, up, right, down.
+
+    An observation has the row and the column of the agent, and for each object 1 if it is collected, else 0.
 
     Args:
         layout: the map, with the symbols of the module docstring. Default: the paper's map.
@@ -293,7 +295,7 @@ class FourRoomEnv(gym.Env[Ints, np.int64]):
         return self._observation(), phi, terminated, truncated, self._info(failure=bool(phi[-1]))
 
     def render(self) -> str | npt.NDArray[np.uint8] | None:
-        """Return the map without collected objects as text, with the agent as A, or as an image."""
+        """Return the map without collected objects, as text (A is the agent) or as an image, by the render mode."""
         rows, columns = self.rooms.shape
         symbols = [EMPTY if self._collected(cell) else symbol for cell, symbol in enumerate(self.rooms.cells)]
         if self.render_mode == "ansi":
@@ -320,7 +322,7 @@ class FourRoomEnv(gym.Env[Ints, np.int64]):
 @functools.cache
 def _tile(symbol: str, agent: bool) -> npt.NDArray[np.uint8]:
     """Return the image (pixels, pixels, 3) of a cell; classes have different shapes and colours."""
-    # several samples with coordinates x and y in (-1, 1) for each pixel; the mean colour gives smooth edges
+    # each pixel has several samples, at coordinates x and y in (-1, 1); their mean colour gives smooth edges
     line = (np.arange(_PIXELS * _SAMPLES) + 0.5) / (_PIXELS * _SAMPLES) * 2 - 1
     y, x = line[:, None], line[None, :]
     from_axes, from_sides, radius = np.abs(x) + np.abs(y), np.maximum(np.abs(x), np.abs(y)), np.hypot(x, y)

@@ -68,7 +68,7 @@ class Grid(CellMap):
         """Return the weights w (d,) of a task.
 
         Args:
-            costs: cost of each class of traps, in alphabetical order.
+            costs: cost of each class of traps, in alphabetical order of the classes.
             goal: reward for the goal. Default: 20.
             step: cost of a step. Default: 1.
         """
@@ -174,7 +174,7 @@ class GridEnv(gym.Env[np.int64, np.int64]):
         return np.int64(self._state), phi, failed or symbol == GOAL, False, {"failure": failed}
 
     def render(self) -> str | npt.NDArray[np.uint8] | None:
-        """Return the map as text, with the agent as A, or as an image; None without a render mode."""
+        """Return the map as text (A is the agent) or as an image, by the render mode; None without a render mode."""
         rows, columns = self.grid.shape
         if self.render_mode == "ansi":
             cells = list(self.grid.cells)

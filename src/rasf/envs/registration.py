@@ -37,10 +37,10 @@ def register_environments() -> None:
 
 
 def is_registered(env_id: str) -> bool:
-    """Return whether an id is registered; for an unknown id, MO-Gymnasium is imported first, if it is installed."""
+    """Return whether an id is registered; for an unknown id, import MO-Gymnasium first, as it may register the id."""
     if env_id not in registry:
         with contextlib.suppress(ImportError):
-            import mo_gymnasium  # noqa: F401  (registers its ids)
+            import mo_gymnasium  # noqa: F401  (the import registers ids)
     return env_id in registry
 
 

@@ -42,11 +42,11 @@ class WorldArrays(Protocol):
         """
 
     def number(self, state: int, i: int) -> int:
-        """Return an entry of the observation of a state.
+        """Return one number of the observation of a state.
 
         Args:
             state: the state.
-            i: index of the entry.
+            i: index of the number in the observation.
         """
 
 
@@ -59,7 +59,7 @@ class TabularWorld(Protocol):
         step_limit: Number of steps after which an episode is truncated.
         kinds: Features (K, d) of every kind of step; all rows differ.
         failure: The kind of steps that are failures, None if there are no failures.
-        sizes: The number of possible values (n,) of each entry of an observation; the values are 0, 1, and so on.
+        sizes: How many values each of the n numbers of an observation can have, (n,); the values are 0, 1, and so on.
     """
 
     @property

@@ -23,13 +23,13 @@ from rasf.arrays import Floats, Ints
 from rasf.mdp import FiniteMDP
 from rasf.planning import kernels
 
-WINDOW = 50  # sweeps over which the rate of convergence is estimated
+WINDOW = 50  # number of sweeps over which the rate of convergence is estimated
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class Backup:
-    """The rewards of one task (n,), one for each stored transition of the MDP, and the dynamics."""
+    """The dynamics, and the rewards (n,) of one task: a reward for each stored transition of the MDP."""
 
     mdp: FiniteMDP
     rewards: Floats
@@ -48,7 +48,7 @@ class Backup:
 
 
 def follow(q: Floats, policy: Ints) -> Floats:
-    """Return the values (S,) in a table `q` (S, A) of the actions `policy` (S,)."""
+    """Return the value q[s, policy[s]] of each state s, (S,)."""
     return q[np.arange(len(q)), policy]
 
 
@@ -82,7 +82,9 @@ def sweep_back(
 
 
 def remaining_change(change: Floats, earlier: Floats, value: Floats) -> Floats:
-    """Return the total further change of each entry, extrapolated at the rate of the last WINDOW sweeps.
+    """Estimate how much each value will still change until convergence.
+
+    The estimate assumes that changes keep shrinking at the mean rate of the last WINDOW sweeps.
 
     Args:
         change: The absolute changes in the last sweep. Changes of the size of rounding errors count as zero.

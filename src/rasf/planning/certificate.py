@@ -9,9 +9,9 @@ decision h of a horizon of n decisions
 where Q* is the optimal utility, r the reward of the task, and r_i the reward of the task of source i. Theorem 2 needs
 sources that are optimal for their own tasks at the same beta. For discounted returns, 1 / (1 - gamma) replaces n - h.
 The theorems then hold for a GPI policy that depends on the discount so far, z = gamma^k, and utilities are divided by
-z. At gamma = 1 without a horizon, a bound is 0 or infinite. The bound is 0 if its errors are 0 and if from every state
-the GPI policy ends with probability one or has utility inf. (If actions tie, the GPI policy can stay for ever in a loop
-that has the same utility as leaving the loop.)
+z. At gamma = 1 without a horizon, a bound is 0 or infinite. The bound is 0 if its factor, eps or delta_r + eps, is 0,
+and if from every state the GPI policy ends with probability one or has utility inf. (If actions tie, the GPI policy can
+stay for ever in a loop that has the same utility as leaving the loop.)
 
 At gamma = 1 without a horizon, utilities may be inf. A policy that always takes an action of utility inf may itself
 have a lower utility. So in states where sources have utility inf, GPI takes the action of the first such source. Then
@@ -51,14 +51,14 @@ from rasf.transfer import Choice, gpi
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """Bounds of Theorems 1 and 2 and the true gaps, as the largest values over states and actions.
+    """Bounds of Theorems 1 and 2 and the true gaps. Each is the largest value over states and actions.
 
-    Bounds and gaps have shape (n,) with a horizon of n decisions, (K + 1,) for discounted returns, one for each power
-    of gamma from 0 to K, and otherwise (). An infinite bound gives no guarantee.
+    Bounds and gaps have shape (n,) with a horizon of n decisions. For discounted returns their shape is (K + 1,), with
+    a value for each power of gamma from 0 to K. In all other cases it is (). An infinite bound gives no guarantee.
 
     Attributes:
-        epsilon: The largest error of the scores.
-        delta_r: The largest difference between the rewards of the task and of the source task nearest to it.
+        epsilon: The largest error of the scores by which GPI acts.
+        delta_r: The largest difference of a reward between the task and the nearest source task.
         source_bound: The bound of Theorem 1.
         optimality_bound: The bound of Theorem 2, infinite if no source is a `Plan` for the same risk, horizon and
             gamma.
@@ -66,8 +66,8 @@ class Certificate:
         optimality_gap: The largest difference between the optimal utility and the utility of the GPI policy.
         policy: The GPI policy.
         source: The indices of the selected source policies, of the same shape as `policy`.
-        source_utilities: The exact utilities (m, ..) of m sources, nan where a total reward has no mean. The other axes
-            are those of `scores` in `certificate`.
+        source_utilities: The exact utilities of the m sources, nan where a total reward has no mean. The shape is that
+            of `scores` in `certificate`.
     """
 
     epsilon: float
@@ -111,12 +111,12 @@ def certificate(
 
     Args:
         mdp: The dynamics and features.
-        sources: Plans of any tasks, or policies in the form of `evaluate_policy`.
+        sources: Plans of any tasks, or policies as arrays of actions that `evaluate_policy` accepts.
         w: The weights of the task (d,).
         risk: The entropic utility that scores the sources.
         horizon: The number of decisions. Default: none, which needs gamma below 1 or an MDP with terminal states.
-        scores: The approximate utilities by which GPI acts: for m sources (m, S, A), with a horizon (m, n, S, A), for
-            discounted returns (m, K + 1, S, A). Default: the exact utilities.
+        scores: The approximate utilities of the m sources, by which GPI acts. The shape is (m, n, S, A) with a horizon
+            of n decisions, (m, K + 1, S, A) for discounted returns, else (m, S, A). Default: the exact utilities.
         epsilon: The largest error of the scores. If this value is below the true error, `holds` may be False. Default:
             the measured error.
         tolerance: The largest error of discounted utilities. Default: 1e-10.
@@ -195,7 +195,7 @@ def _chosen_from(utilities: Floats) -> Floats:
 
 
 def _earning_infinity(choice: Choice, scores: Floats, policies: Ints) -> Choice:
-    """Return a choice with the action of the first source of score inf, in states with such a source."""
+    """Return `choice`, but in states where the own action of a source has score inf, select the first such source."""
     states = np.arange(scores.shape[1])
     infinite = scores[np.arange(len(scores))[:, None], states, policies] == np.inf
     some, first = infinite.any(axis=0), infinite.argmax(axis=0)

@@ -1,11 +1,11 @@
-"""Discounted problems, gamma < 1. U_beta is the entropic utility. The module computes three objects:
+"""Discounted problems, gamma < 1. U_beta is the entropic utility. The module computes three quantities:
 
 1. The stationary fixed point of the nested recursion Q = U_beta[r + gamma Q'] (`nested`). At beta = 0 the fixed point
    is the ordinary value.
 2. U_beta of a policy's discounted return (`augmented`).
 3. The largest U_beta of the discounted return, over all policies that may depend on the decision k (`augmented`).
 
-Objects 2 and 3 are computed in an augmented MDP with states (s, z), where z = gamma^k is the discount after k
+Quantities 2 and 3 are computed in an augmented MDP with states (s, z), where z = gamma^k is the discount after k
 decisions. The utility in this MDP is z q_k(s, a), where pi_k is the policy at decision k and
 
     q_k(s, a) = U_{beta gamma^k}[r + gamma q_{k+1}(s', pi_{k+1}(s'))].
@@ -33,7 +33,7 @@ from rasf.planning import kernels
 from rasf.planning.bellman import Backup, follow, sweep_back
 
 Step = Callable[[Floats], Floats]
-_LARGEST_EXPONENT = 600.0  # exp(600) and exp(-600) are normal float64 numbers
+_LARGEST_EXPONENT = 600.0  # exponents up to this size are safe: exp(600) and exp(-600) are normal float64 numbers
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -67,7 +67,7 @@ def nested(backup: Backup, beta: float, policy: Ints | None, tolerance: float) -
 
 
 def _step(backup: Backup, beta: float, policy: Ints | None, tolerance: float) -> Step:
-    """Return the operator v -> Tv in the fastest form that has the required accuracy."""
+    """Return a function v -> Tv, in the fastest of three implementations that has the required accuracy."""
     gamma = backup.mdp.gamma
     low, high = backup.reward_range
     if policy is not None:
@@ -75,7 +75,8 @@ def _step(backup: Backup, beta: float, policy: Ints | None, tolerance: float) ->
     if beta == 0:
         return _linear_step(backup)
     exponent = abs(beta) * (high - low) / (1 - gamma)
-    lost_digits = 16 * _EPS / abs(beta) / (1 - gamma)  # rounding of the logarithm of a sum near 1, divided by beta
+    # the logarithm of a sum near 1 has a rounding error of a few _EPS; it is divided by beta and grows over the sweeps
+    lost_digits = 16 * _EPS / abs(beta) / (1 - gamma)
     if exponent < _LARGEST_EXPONENT and lost_digits < tolerance / 10:
         return _exponential_step(backup, beta)
     return lambda value: backup.q(value, beta).max(axis=1)
@@ -147,10 +148,10 @@ def augmented(
             later decisions. None to compute the optimal policy.
         tolerance: The largest error of the utilities.
         all_tables: Whether to return all tables q_k. Default: False, to return only q_0.
-        depth: The smallest K. Default: 0, so that K follows from the tolerance.
+        depth: A lower bound on K. Default: 0, so that K follows from the tolerance and the rows of `policy`.
 
     Returns:
-        Tables q_k (K + 1, S, A) or (1, S, A), the policy (K + 1, S), and a bound on the error.
+        The tables q_k (K + 1, S, A), or only q_0 (1, S, A); the policy (K + 1, S); a bound on the error of the tables.
     """
     mdp = backup.mdp
     depth = max(depth, truncation_depth(backup, beta, tolerance / 2))

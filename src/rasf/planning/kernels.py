@@ -1,4 +1,4 @@
-"""Compiled loops over the transitions of a FiniteMDP; the rest of `planning` is numpy.
+"""Compiled loops over the transitions of a FiniteMDP; the other modules of `planning` are not compiled.
 
 The loops of backups are compiled twice: a parallel version for large problems, and a serial version for small problems,
 where starting threads takes longer than the computation itself.
@@ -6,7 +6,7 @@ where starting threads takes longer than the computation itself.
 `excess_step` and `excess_moments` are for `rasf.planning.static`, where the excess is the accrued return minus the
 threshold.
 
-Shapes: S states, A actions, n stored transitions; a row is a pair of a state s and an action a, with number s A + a.
+Shapes: S states, A actions, n stored transitions. A row is a pair of a state s and an action a; its index is s A + a.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rasf.compiled import compiled, compiled_twice
 from rasf.mdp import FiniteMDP
 from rasf.transfer import preferred
 
-# Below this value of |beta| (largest - smallest), mean + (beta / 2) variance equals the utility to rounding.
+# If |beta| x (largest - smallest value) is below this, mean + (beta / 2) variance equals the utility up to rounding.
 _TINY_SPREAD = 1e-8
 _PARALLEL_TRANSITIONS = 100_000
 # Numba's fallback thread pool aborts when two Python threads enter a parallel kernel at once.
@@ -32,7 +32,7 @@ _PARALLEL_LOCK = threading.Lock()
 
 
 class _Moves(NamedTuple):
-    """Stored transitions; the transitions of a row are those from indptr[row] to indptr[row + 1] - 1."""
+    """Stored transitions; those of a row have the indices indptr[row] to indptr[row + 1] - 1."""
 
     indptr: Ints
     successor: Ints
@@ -135,7 +135,7 @@ def _best(moves: _Moves, offset: Floats, x: Floats, scale: float, smallest: bool
 
 
 class Grids(NamedTuple):
-    """For every state, the lowest level and the spacing (S,) of the grid of the excess, before and after a step."""
+    """The grids of the excess before and after a step: the lowest level and the spacing (S,) of each state's grid."""
 
     low: Floats
     spacing: Floats
@@ -144,7 +144,7 @@ class Grids(NamedTuple):
 
 
 def excess_step(mdp: FiniteMDP, gain: Floats, grids: Grids, value: Floats, followed: Ints, policy: Ints) -> Floats:
-    """Compute one backward step of `planning.static`.
+    """Compute the values before a step from the values after it, for `rasf.planning.static`.
 
     Args:
         mdp: The dynamics.
@@ -165,10 +165,10 @@ def excess_step(mdp: FiniteMDP, gain: Floats, grids: Grids, value: Floats, follo
 
 
 def excess_moments(mdp: FiniteMDP, gain: Floats, grids: Grids, moments: Floats, policy: Ints) -> Floats:
-    """Return the moments (S, L, 3) of states and levels after a step under a policy (S, L).
+    """Return the moments (S, L, 3) after a step under a policy (S, L), given the `moments` before the step.
 
-    Let p be the probability of a state and level, and N the excess on the grid minus the true excess. The moments of
-    the state and level are p, p E[N] and p E[N^2], with expectations conditional on the state and level.
+    Let p be the probability of a pair of a state and a level, and N the excess on the grid minus the true excess. The
+    moments of the pair are p, p E[N] and p E[N^2], where the expectations are conditional on the pair.
     """
     after = np.zeros_like(moments)
     actions = policy.astype(np.int64)  # a fixed type, so that numba compiles the kernel once
@@ -178,7 +178,7 @@ def excess_moments(mdp: FiniteMDP, gain: Floats, grids: Grids, moments: Floats, 
 
 @compiled()
 def _add_between(value: Floats, p: float, offset: float, ratio: float, total: Floats) -> None:
-    """Add to each level of `total` (L, I) p times the values (L, I), interpolated at level offset + ratio * level.
+    """Interpolate the values (L, I) at offset + ratio * level, and add p times the result to `total` (L, I).
 
     The outer loop runs over levels, so that memory is read in order.
     """
@@ -203,7 +203,7 @@ def _excess_step(
         q = np.zeros((n_actions, levels, several))
         for a in range(n_actions):
             row = s * n_actions + a
-            if indptr[row] == indptr[row + 1]:  # in a terminal state the excess stays, but the grid changes
+            if indptr[row] == indptr[row + 1]:  # in a terminal state the excess stays equal, but its grid changes
                 _add_between(
                     value[s], 1.0, (low[s] - next_low[s]) / next_spacing[s], spacing[s] / next_spacing[s], q[a]
                 )
@@ -228,7 +228,7 @@ def _excess_step(
 def _place(
     mass: float, first: float, second: float, x: float, low: float, spacing: float, to: int, after: Floats
 ) -> None:
-    """Split the moments of an excess x between the two neighbouring levels of state `to`; the mean stays equal."""
+    """Split the moments at excess x between the two levels of state `to` around x, so that the mean stays equal."""
     levels = after.shape[1]
     at = min(max((x - low) / spacing, 0.0), levels - 1.0)
     below = min(int(at), levels - 2)

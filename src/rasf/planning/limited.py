@@ -29,7 +29,7 @@ from rasf.planning.plan import check_settings, plan
 from rasf.risk import Entropic
 
 _MOST_POLICIES = 200  # largest number of new columns
-_SLACK = 1e-9  # tolerance, relative to the size of a limit
+_SLACK = 1e-9  # tolerance for limits, relative to their size, and for probabilities
 
 Oracle = Callable[[Floats], Ints]  # weights (d,) -> a policy (S,) or (horizon, S)
 
@@ -41,12 +41,13 @@ class LimitedPlan:
     Attributes:
         value: The expected return for w.
         costs: The expected sums (m,) of the limited features.
-        prices: The additional return for one more unit of each limit (m,); 0 for a limit that does not bind.
-        policies: The policies of the mixture, of shape (S,) or (horizon, S).
+        prices: The additional return (m,) if a limit is raised by one unit; 0 for a limit that does not bind.
+        policies: The policies of the mixture, each an array (S,) or (horizon, S) of actions.
         probabilities: The probability of each policy.
         sources: The returns and costs (I, 1 + m) of the I source policies.
-        kept: Whether all limits are kept. If False, no mixture found keeps them, and this mixture exceeds them least.
-        remark: A sentence on the limits that are not kept, or an empty text.
+        kept: Whether all limits are kept. If False, none of the mixtures that were found keeps them, and this one
+            exceeds them least.
+        remark: A sentence on the limits that are not kept, or an empty string.
     """
 
     value: float
@@ -79,9 +80,10 @@ def limited_gpi(
 
     Args:
         mdp: The dynamics and features.
-        policies: The source policies, in the form of `successor_moments`.
+        policies: The source policies, each an array (S,) or (horizon, S) of actions, as `successor_moments` accepts.
         w: The weights of the task (d,).
-        limits: {feature's index: largest expected sum or `Limit`}. Sums are discounted by the MDP's gamma.
+        limits: A dict from a feature's index to its largest expected sum or a `Limit`. Sums are discounted by the MDP's
+            gamma.
         start: The start state.
         horizon: The number of decisions. Default: none, which needs gamma below 1 or policies that end with
             probability one.
@@ -115,7 +117,8 @@ def plan_limited(
     Args:
         mdp: The dynamics and features.
         w: The weights of the task (d,).
-        limits: {feature's index: largest expected sum or `Limit`}. Sums are discounted by the MDP's gamma.
+        limits: A dict from a feature's index to its largest expected sum or a `Limit`. Sums are discounted by the MDP's
+            gamma.
         start: The start state.
         horizon: The number of decisions. Default: none, which needs gamma below 1 or an MDP with terminal states.
 
@@ -208,7 +211,7 @@ class _Columns:
         return np.array(self._rows)
 
     def mixture(self) -> _Mixture:
-        """Return the best mixture within the limits, or the mixture that exceeds them least if none is within."""
+        """Return the best mixture that keeps the limits; if there is none, the mixture that exceeds them least."""
         table, at_most = self.table(), self.limits.at_most
         n, m = len(table), len(at_most)
         # excesses over the m limits are divided by these units before they are added up

@@ -1,4 +1,4 @@
-"""Exact mean and covariance of a policy's feature return.
+"""Exact mean and covariance of a policy's feature return, the discounted sum of features.
 
     psi(s, a)   = E[phi + gamma psi(s', pi(s'))]
     Sigma(s, a) = E[delta delta' + gamma^2 Sigma(s', pi(s'))],    delta = phi + gamma psi(s', pi(s')) - psi(s, a)
@@ -23,7 +23,7 @@ from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, ends_surely, states_
 from rasf.transfer import Moments
 
 _SOLVE_TOLERANCE = 1e-12
-_NEARLY_CERTAIN = 2  # for up to this average number of successors per state, factors are as sparse as the chain
+_NEARLY_CERTAIN = 2  # up to this mean number of successors per state, the factors of the linear system are sparse
 
 
 def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None = None) -> Moments:
@@ -49,7 +49,7 @@ def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None
 
 
 def feature_moments(mdp: FiniteMDP, phi: Floats, policy: npt.ArrayLike, horizon: int | None) -> Moments:
-    """Return `successor_moments` for other features phi (n, d), one row for each stored transition."""
+    """Return the moments that `successor_moments` describes, for features `phi` (n, d) of the stored transitions."""
     if horizon is not None:
         decisions("horizon", horizon, mdp.n_states * mdp.n_actions * phi.shape[1] ** 2)
     expect = sp.csr_array(

@@ -28,12 +28,12 @@ from rasf.mdp import FiniteMDP
 from rasf.planning.bellman import Backup
 from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, Mask, diverges, evaluate, require_reachable_end
 
-_MOST_SWEEPS = 2_000  # plus two per state; a state that is undecided after these sweeps counts as -inf
+_MOST_SWEEPS = 2_000  # the search makes at most this many sweeps, plus 2 per state; undecided states count as -inf
 _EDGE = 1e-12  # a smaller growth of log y counts as rounding
 
 
 def optimise(backup: Backup, beta: float, tolerance: float) -> tuple[Floats, Ints, int]:
-    """Return the optimal utilities (S,), which may be infinite, an optimal policy (S,) and the number of rounds."""
+    """Return the optimal utilities (S,), perhaps infinite, an optimal policy (S,), and the number of iterations."""
     require_reachable_end(backup.mdp)
     stay, can_stay = _free_stay(backup)
     policy = _ending_policy(backup.mdp)
@@ -69,7 +69,7 @@ def _bounded_policy(backup: Backup, beta: float, policy: Ints, stay: Ints, can_s
 def _improve(
     backup: Backup, beta: float, policy: Ints, stay: Ints, can_stay: Mask, tolerance: float
 ) -> tuple[Floats, Ints, int]:
-    """Run policy iteration, and return the utilities (S,), the policy (S,) and the number of rounds."""
+    """Run policy iteration, and return the utilities (S,), the policy (S,) and the number of iterations."""
     rounds = 0
     while True:
         rounds += 1
@@ -81,21 +81,21 @@ def _improve(
         if not (better.any() or staying.any()):
             return value, policy, rounds
         improved = np.where(better, q.argmax(axis=1), np.where(staying, stay, policy))
-        if (improved == policy).all():  # the gain is only the error of an iterated evaluation
+        if (improved == policy).all():  # the gain is only an error of the iterative evaluation
             return value, policy, rounds
         policy = improved
 
 
 def _slack(value: Floats, tolerance: float) -> Floats:
-    """Return the differences (S,) up to which utilities count as equal, in units of max(1, largest utility)."""
+    """Return the differences (S,) up to which utilities count as equal, proportional to max(1, largest |utility|)."""
     finite = np.where(np.isfinite(value), value, 0.0)
-    # not below the error of an iterated evaluation
+    # the differences must not be below the error of an iterative evaluation
     least = min(tolerance, 1e-10) if len(value) <= DIRECT_SOLVE_STATES else 2 * tolerance
     return least * np.maximum(1.0, np.abs(finite).max(initial=0.0)) * np.ones_like(value)
 
 
 def _lowest_actions(backup: Backup, beta: float, value: Floats, policy: Ints, tolerance: float) -> Ints:
-    """Return `policy` with ties broken towards the lowest action, unless this changes the utility."""
+    """Return `policy` with ties broken towards the action of lowest index, unless this changes the utility."""
     q = backup.q(value, beta, 1.0)
     lowest = (q >= (value - _slack(value, tolerance))[:, None]).argmax(axis=1)
     lowest = np.where(np.isfinite(value), lowest, policy)
@@ -108,7 +108,7 @@ def _lowest_actions(backup: Backup, beta: float, value: Floats, policy: Ints, to
 
 
 def _ending_policy(mdp: FiniteMDP) -> Ints:
-    """Return a policy (S,) that ends with probability one, as its actions may move nearer to an end in every state."""
+    """Return a policy (S,) whose action in every state moves nearer to an end with positive probability."""
     state = np.repeat(np.arange(mdp.n_states * mdp.n_actions), np.diff(mdp.indptr)) // mdp.n_actions
     action = np.repeat(np.arange(mdp.n_states * mdp.n_actions), np.diff(mdp.indptr)) % mdp.n_actions
     policy = np.zeros(mdp.n_states, np.int64)
@@ -121,7 +121,7 @@ def _ending_policy(mdp: FiniteMDP) -> Ints:
 
 
 def _free_stay(backup: Backup) -> tuple[Ints, Mask]:
-    """Return actions (S,) that stay for ever without rewards, and the mask (S,) of states where this is possible."""
+    """Return actions (S,) that avoid ends and rewards for ever, and the mask (S,) of states where this is possible."""
     mdp = backup.mdp
     row = np.repeat(np.arange(mdp.n_states * mdp.n_actions), np.diff(mdp.indptr))
     inside = ~mdp.terminal

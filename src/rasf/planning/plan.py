@@ -1,15 +1,17 @@
 """`plan` and `evaluate_policy`: the optimal utilities of a task, and the utilities of a given policy.
 
-| setting | `Entropic` | `NestedEntropic` |
-| --- | --- | --- |
-| horizon of n decisions | U of the (discounted) return, tables (n, S, A) | U_beta[r + gamma Q'] n times |
-| gamma = 1, terminal states | U of the total reward, (S, A) | the same |
-| gamma < 1 | U of the discounted return; policy (K + 1, S), a row for each decision 0 .. K | stationary fixed point |
-
 U is the entropic utility, S the number of states and A the number of actions. For discounted returns, the parameter of
 U at decision k is beta gamma^k, which vanishes as k grows. So from decision K on, the plan is risk-neutral
-(`rasf.planning.discounted`). K follows from the tolerance. `MeanVariance` can be evaluated from exact moments, but
-cannot be planned because it has no dynamic programme.
+(`rasf.planning.discounted`). K follows from the tolerance.
+
+| setting | `Entropic` | `NestedEntropic` |
+| --- | --- | --- |
+| horizon of n decisions | U of the (discounted) return, tables (n, S, A) | Q = U_beta[r + gamma Q'], applied n times |
+| gamma = 1, terminal states | U of the total reward, (S, A) | the same |
+| gamma < 1 | U of the discounted return; policy (K + 1, S), a row for each decision | fixed point of the recursion |
+
+In the recursion, Q' is the utility in the next state. `MeanVariance` can be evaluated from exact moments, but cannot be
+planned because it has no dynamic programme.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from rasf.risk import Entropic, MeanVariance, NestedEntropic, Risk
 
 DEFAULT_TOLERANCE = 1e-10
 NEUTRAL = Entropic(0.0)
-_NEUTRAL_BETA = 1e-200  # a smaller |beta| counts as neutral, because rewards are at most 1e90
+_NEUTRAL_BETA = 1e-200  # a smaller |beta| counts as neutral: rewards are at most 1e90, so its effect is negligible
 
 
 @dataclass(frozen=True, repr=False)

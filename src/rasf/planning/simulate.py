@@ -1,7 +1,7 @@
 """Rollouts of a FiniteMDP, many in parallel, as operations on arrays of states.
 
 A successor is drawn by inverting the running sum of all stored probabilities. The transitions of a state and action
-have an interval of this sum, so a single vectorised binary search draws the successors of all rollouts of a step.
+occupy an interval of this sum, so in each step a single binary search over arrays draws the successors of all rollouts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rasf.mdp import FiniteMDP, as_actions, require_mdp
 
 
 class Rollouts(NamedTuple):
-    """Feature returns (episodes, d), discounted by the MDP's gamma, and visited states (episodes, steps + 1)."""
+    """Sums of features (episodes, d), discounted by the MDP's gamma, and visited states (episodes, steps + 1)."""
 
     features: Floats
     states: Ints
@@ -38,7 +38,7 @@ def simulate(
         seed: A seed or a NumPy generator.
 
     Returns:
-        Feature returns and visited states.
+        The discounted sums of features, and the visited states.
     """
     require_mdp(mdp)
     mdp.state("start", start)

@@ -6,27 +6,27 @@ state and c the accrued return. The only reward of this MDP is u(c - b) at the e
 
     a = argmax_a max_i E u(c + gamma^t G_i(s, a) - b),        where G_i(s, a) is the remaining return of source i,
 
-is never below the best source: for every b, b + E u(X - b) of GPI is at least that of every source. With b the
-threshold of the best source this gives rho(GPI) >= max_i rho(source i) (proof: lab/notes/proofs.md). This b is safe
+is never below the best source: for every b, b + E u(X - b) of GPI is at least that of every source. If b is the
+threshold of the best source, rho(GPI) >= max_i rho(source i) follows (proof: lab/notes/proofs.md). This b is safe
 but often too low: GPI does better than its sources, so its own threshold is higher. At another b, the guarantee is only
 about b + E u(X - b) for this b. So other thresholds are tried too, and the policy with the best risk is kept.
 
 Values depend on c and b only through the *excess* y = c - b. The excess is stored in one of two ways:
 
-    exact   all accrued returns that can be reached; equal values are merged. Thresholds are tried one by one. This way
-            is used if there are at most `_MOST_ACCRUED` pairs of a state and an accrued return
+    exact   all accrued returns that can be reached; equal values are merged. Thresholds are tried one by one. The exact
+            solution is used if there are at most `_MOST_ACCRUED` pairs of a state and an accrued return
     grid    evenly spaced levels of the excess for each step and state, between the smallest and the largest excess that
             can be reached. One solution covers all thresholds. An excess between two levels moves to one of the two at
             random, with probabilities that keep its mean
 
 The grid is itself an MDP, in which all guarantees hold exactly for a policy that acts by the excess on the grid. The
 true return X of this policy and its return X' on the grid differ by a rounding error N, X' = X + N. `StaticPlan.error`
-bounds the difference of their risks. The mean m and the variance v of X given the last level are computed along the
-grid. For every b,
+bounds the difference of their risks. For each level of the last grid, the mean m and the variance v of X given this
+level are computed. For every b,
 
     above    E u(X - b) <= E u(m - b), by Jensen's inequality, so that rho[X] <= rho[m]
     below    E u(X - b) >= E u(m - b) - E cost(m - b, v). If u has a kink at 0, cost(x, v) is (sqrt(v + x^2) - |x|) / 2
-             times the change of slope (Scarf's bound). For `MonotoneMeanVariance` the cost is theta v / 2
+             times the change of the slope of u at 0 (Scarf's bound). For `MonotoneMeanVariance`, it is theta v / 2
     sources  act independently of the excess, so E[N | states] = 0, and Jensen's inequality gives
              E u(X' - b) <= E u(X - b). So rho[X'] <= rho[X] <= rho[m] for a source
 
@@ -61,15 +61,14 @@ from rasf.planning.bellman import Backup, sweep_back
 from rasf.risk import Entropic, Risk
 from rasf.risk.certainty import CertaintyEquivalent, static_risk
 
-_MOST_ACCRUED = 20_000  # pairs of a state and an accrued return, over all steps, in an exact solution
-_TRIED, _TRIED_ON_GRID = 64, 3  # numbers of thresholds that a search tries, for the exact solution and on a grid
+_MOST_ACCRUED = 20_000  # largest number of pairs of a state and an accrued return, over all steps, in an exact solution
+_TRIED, _TRIED_ON_GRID = 64, 3  # numbers of thresholds that a search tries: in an exact solution, and on a grid
 _MERGED = 1e-10  # accrued returns closer than this share of the largest reward or return count as equal
-_LEVELS, _MOST_LEVELS = 200, 100_000
-_LARGEST_EXPONENT = 600.0  # exp(600) and exp(-600) are normal float64 numbers
+_LEVELS, _MOST_LEVELS = 200, 100_000  # default and largest number of levels of a grid
+_LARGEST_EXPONENT = 600.0  # exponents up to this size are safe: exp(600) and exp(-600) are normal float64 numbers
 _ROUNDING = 1e-12  # rounding error of the risk, relative to the largest return
-_TOLERANCE = (
-    1e-3  # a discounted problem is truncated when later rewards can change the return by this share of its range
-)
+# Discounted problems are truncated where later rewards can change the return by at most this share of its range.
+_TOLERANCE = 1e-3
 
 Choose = Callable[[int, int, float], int]  # (step, state, excess) -> action
 
@@ -150,7 +149,7 @@ def static_gpi(
         start: The start state.
         horizon: The number of decisions. Default: none, which needs gamma below 1. Episodes are then truncated at the
             step after which rewards can change the return by at most a thousandth of its range.
-        search: Whether to try other thresholds, too, not only the threshold of the best source. Default: True.
+        search: Whether to try further thresholds besides the threshold of the best source. Default: True.
         levels: The number of levels of the grid for accrued returns. Default: exact accrued returns if there are at
             most 20,000 pairs of a state and an accrued return, else 200 levels.
 
@@ -180,7 +179,7 @@ def plan_static(
 
     If the utility of the risk has one kink (`CVaR`, `PiecewiseLinear`), accrued returns are exact, and there are at
     most 512 different final returns, then all thresholds that can be optimal are tried, and the optimum is exact.
-    Otherwise only some thresholds are tried, and `risk` in the result is the risk of the best policy found.
+    Otherwise only some thresholds are tried, and the result is the best of the policies for these thresholds.
 
     Args:
         mdp: The dynamics and features.
@@ -208,7 +207,7 @@ class _Problem:
     measure: CertaintyEquivalent
     start: int
     horizon: int
-    cut: float  # upper bound of the absolute return that truncation leaves out
+    cut: float  # upper bound on the size of the return that truncation leaves out
 
     @classmethod
     def of(cls, mdp: FiniteMDP, w: npt.ArrayLike, risk: Risk, start: int, horizon: int | None) -> _Problem:
@@ -256,7 +255,7 @@ def _solve(problem: _Problem, followed: Ints | None, search: bool, levels: int |
 class _Layer(NamedTuple):
     """The m pairs of a state and an accrued return that can be reached at a step.
 
-    `moves` (m A, m') contains the probabilities of moving from a pair and action to the m' pairs of the next layer.
+    `moves` (m A, m') contains the probabilities of the m' pairs of the next layer, after each pair and action.
     """
 
     state: Ints
@@ -265,7 +264,7 @@ class _Layer(NamedTuple):
 
 
 def _layers(problem: _Problem) -> list[_Layer] | None:
-    """Return the layers from the first to the last step, or None if they are too large."""
+    """Return the layers from the first to the last step, or None if they have too many pairs or transitions."""
     mdp, n_actions = problem.mdp, problem.mdp.n_actions
     unit = _MERGED * max(1e-300, float(np.abs(problem.rewards).max(initial=0.0)))
     state, accrued = np.array([problem.start]), np.zeros(1)
@@ -275,7 +274,7 @@ def _layers(problem: _Problem) -> list[_Layer] | None:
         begin, count = mdp.indptr[rows], np.diff(mdp.indptr)[rows]
         if len(mdp.successor) == 0 or np.maximum(count, 1).sum() > 20 * _MOST_ACCRUED:
             return None
-        ended = count == 0  # terminal states, in which the pair stays the same
+        ended = count == 0  # rows of terminal states, whose pairs stay the same
         owner = np.repeat(np.arange(len(rows)), np.maximum(count, 1))
         first = np.concatenate([[0], np.cumsum(np.maximum(count, 1))[:-1]])
         entry = np.minimum(begin[owner] + np.arange(len(owner)) - first[owner], len(mdp.successor) - 1)
@@ -296,7 +295,7 @@ def _layers(problem: _Problem) -> list[_Layer] | None:
 
 
 class _Exact:
-    """The exact solution on layers; a policy is a list with the actions (m,) in every layer."""
+    """The exact solution on layers; a policy is a list that contains, for each layer, the actions (m,) of its pairs."""
 
     def __init__(self, problem: _Problem, layers: list[_Layer]) -> None:
         self._problem, self._layers = problem, layers
@@ -317,7 +316,7 @@ class _Exact:
         for b in wanted:
             best = self._better(best, b, followed)
         if search and best is not None:
-            for _ in range(_TRIED):  # the threshold of the best return distribution found may be better
+            for _ in range(_TRIED):  # the threshold of the best return distribution so far may be better
                 again = self._better(best, float(measure.threshold(best[3].probabilities, best[3].values)), followed)
                 if again is best:
                     break
@@ -336,7 +335,7 @@ class _Exact:
         return (risk, b, policy, law) if best is None or risk > best[0] + 1e-12 * abs(best[0]) else best
 
     def _policy(self, b: float, followed: Ints | None) -> list[Ints]:
-        """Return the GPI policy over the sources (n, I, S), or without sources the optimal policy, for a threshold."""
+        """Return the GPI policy over sources `followed` (n, I, S) for threshold b; if None, the optimal policy."""
         last, n_actions = self._layers[-1].accrued, self._problem.mdp.n_actions
         several = 1 if followed is None else followed.shape[1]
         value = np.repeat(self._problem.measure.utility(last - b)[:, None], several, axis=1)  # (m, I)
@@ -376,7 +375,7 @@ class _Exact:
 
 
 def _merged(values: Floats, mass: Floats) -> Law:
-    """Return the return distribution of values with probabilities `mass`, with nearly equal values merged."""
+    """Return the distribution of `values` with probabilities `mass`; nearly equal values are merged."""
     order = np.argsort(values)
     values, mass = values[order][mass[order] > 0], mass[order][mass[order] > 0]
     apart = np.diff(values) > _MERGED * np.abs(values).max()
@@ -463,7 +462,10 @@ def _on_grid(problem: _Problem, followed: Ints | None, search: bool, levels: int
 
 @dataclass(frozen=True)
 class _Grid:
-    """L evenly spaced levels of the excess for each step and state: arrays (n + 1, S) of lowest level and spacing."""
+    """L evenly spaced levels of the excess for each step and state.
+
+    The arrays (n + 1, S) contain the lowest level, the spacing, and whether the state can be reached at the step.
+    """
 
     problem: _Problem
     levels: int
@@ -494,12 +496,12 @@ class _Grid:
         return self.low[step, state] + self.spacing[step, state] * np.arange(self.levels)
 
     def move(self, step: int) -> tuple[Floats, kernels.Grids]:
-        """Return the amounts (n,) that transitions add to the excess at a step, and the grids before and after."""
+        """Return the amounts (n,) that transitions add to the excess at a step, and the grids before and after it."""
         gain = self.problem.mdp.gamma**step * self.problem.rewards
         return gain, kernels.Grids(self.low[step], self.spacing[step], self.low[step + 1], self.spacing[step + 1])
 
     def follow(self, policy: Callable[[int], Ints], level: int) -> _LastLevels:
-        """Follow a policy with actions (S, L) at each step from a level of the first grid; return the last levels."""
+        """Start at a level of the first grid, follow the actions `policy(step)` (S, L), and return the last levels."""
         moments = np.zeros((self.problem.mdp.n_states, self.levels, 3))
         moments[self.problem.start, level, 0] = 1.0
         for step in range(self.problem.horizon):
@@ -532,7 +534,10 @@ class _LastLevels(NamedTuple):
 
 
 def _accrued_ranges(problem: _Problem) -> Iterator[tuple[Floats, Floats]]:
-    """Yield the smallest and largest accrued returns (S,) at each step and at the end; inf and -inf if unreachable."""
+    """Yield the smallest and largest accrued returns (S,) at each step and at the end.
+
+    For states that cannot be reached, these are inf and -inf.
+    """
     mdp = problem.mdp
     state = np.repeat(np.arange(len(mdp.indptr) - 1), np.diff(mdp.indptr)) // mdp.n_actions
     least, most = np.full(mdp.n_states, np.inf), np.full(mdp.n_states, -np.inf)

@@ -1,13 +1,14 @@
 """The utility of a policy's total reward without a horizon: gamma = 1, terminal states.
 
 Let R be the total reward of a stationary policy, and let M = P_pi exp(beta r) contain the transitions between states
-that are not terminal. The Bellman equation of x = E exp(beta R) is linear, x = M x + b, where b belongs to transitions
-to terminal states. Its solution gives the utility U = log(x) / beta only where the spectral radius of M is below 1.
-Elsewhere, a linear solver returns finite numbers without meaning. So:
+that are not terminal. The Bellman equation of x = E exp(beta R) is linear, x = M x + b, where b contains the
+transitions to terminal states. The solution of the equation gives the utility U = log(x) / beta only where the spectral
+radius of M is below 1. Elsewhere, a linear solver returns finite numbers without meaning. So:
 
-* Each communicating class of states is tested separately. In a class of radius >= 1, and in every state that can reach
-  such a class, E exp(beta R) counts as inf, so U = sign(beta) inf. (In a class of radius exactly 1 that never ends, the
-  expectation over n steps may oscillate within bounds as n grows, and has no limit. U is sign(beta) inf there, too.)
+* Each communicating class of states is tested separately. Its radius is the spectral radius of M within the class. In
+  a class of radius >= 1, and in every state that can reach such a class, E exp(beta R) counts as inf, so
+  U = sign(beta) inf. (In a class of radius exactly 1 that never ends, the expectation over n steps may oscillate within
+  bounds as n grows, and has no limit. U is sign(beta) inf there, too.)
 * In a state that can reach neither an end nor a class of radius >= 1, E exp(beta R) = 0, so U = -sign(beta) inf.
 * A class that never ends and has no rewards counts as terminal.
 * The equations of the remaining states are solved, scaled by the utilities so that nothing overflows.
@@ -32,12 +33,12 @@ from rasf.mdp import FiniteMDP
 from rasf.planning.bellman import WINDOW, Backup, follow, remaining_change
 
 Mask = npt.NDArray[np.bool_]
-DIRECT_SOLVE_STATES = 5_000  # with more states, evaluation iterates, because sparse factors may become dense
+DIRECT_SOLVE_STATES = 5_000  # with more states, evaluation is iterative, because matrix factors may be dense
 _RADIUS_TOLERANCE = 1e-12
 _RADIUS_SWEEPS = 1_000
 _SMALL_BETA = 1e-6  # up to this |beta|, Newton steps start at the risk-neutral values if these are safe
 _NEAR_NEUTRAL = 1.0  # risk-neutral values are safe if scaling by them gives exponents up to this size
-_TINY_BETA = 1e-290  # below this |beta|, products beta x may be subnormal
+_TINY_BETA = 1e-290  # below this |beta|, products of beta and values may be subnormal numbers
 _ROUNDING = 1e-14
 
 
@@ -139,7 +140,7 @@ class _Chain:
     probability: Floats
     reward: Floats
     graph: sp.csr_array
-    label: Ints  # communicating class (S,) of each state
+    label: Ints  # the index (S,) of each state's communicating class
 
     @classmethod
     def of(cls, mdp: FiniteMDP, policy: Ints, rewards: Floats) -> _Chain:
@@ -198,7 +199,7 @@ class _Chain:
             if (verdict != 0).all():
                 break
             u += change
-            u -= np.where(verdict != 0, 0.0, most)[label]  # rescales undecided classes
+            u -= np.where(verdict != 0, 0.0, most)[label]  # keeps u in range in undecided classes
         else:
             # (I - M) y = 1 has a positive solution if and only if the radius is below 1
             n = len(states)
@@ -251,9 +252,10 @@ class _Chain:
         return float(np.sum(stationary[index[self.row[inside]]] * self.probability[inside] * self.reward[inside]))
 
     def dominant_path(self, beta: float, open_states: Ints, value: Floats) -> Floats:
-        """Return the log (open states,) of the largest term of E exp(beta R), a path to an end, by Bellman-Ford.
+        """Return for each open state the log of the largest term of E exp(beta R), by Bellman-Ford.
 
-        If the equations are scaled by this term, every weight is at most 1 and every solution is at least 1.
+        Each term belongs to a path to an end. If the equations are scaled by the largest terms, every weight is at most
+        1 and every solution is at least 1.
         """
         index = np.full(self.n_states, -1)
         index[open_states] = np.arange(len(open_states))
@@ -272,7 +274,7 @@ class _Chain:
         return best[:-1]
 
     def start_neutral(self, beta: float, open_states: Ints, value: Floats) -> bool:
-        """Set open values to the risk-neutral values if these are safe for scaling; return whether they were set."""
+        """If the risk-neutral values are safe for scaling, set them in open states; return whether they were set."""
         mine = np.isin(self.row, open_states)
         row, successor = self.row[mine], self.successor[mine]
         if not np.isfinite(value[successor]).all():

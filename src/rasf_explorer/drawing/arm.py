@@ -35,19 +35,19 @@ _MARGIN, _LEFT, _INNER = 8.0, 12.0, 416.0
 
 
 def to_view(arm: Arm, xy: npt.ArrayLike) -> Floats:
-    """Return positions (.., 2), given in metres, in units of the viewBox."""
+    """Convert positions (.., 2) from metres to units of the viewBox."""
     scale, height = _fit(arm)
     return np.asarray(xy, np.float64) * (scale, -scale) + (WIDTH / 2, height / 2)
 
 
 def from_view(arm: Arm, xy: npt.ArrayLike) -> Floats:
-    """Return positions (.., 2), given in units of the viewBox, in metres."""
+    """Convert positions (.., 2) from units of the viewBox to metres."""
     scale, height = _fit(arm)
     return (np.asarray(xy, np.float64) - (WIDTH / 2, height / 2)) / (scale, -scale)
 
 
 def _fit(arm: Arm) -> tuple[float, float]:
-    """Return the viewBox units per metre and the picture's height for which circles and the stretched arm fit."""
+    """Return the units per metre and the height of a picture into which circles and the stretched arm fit."""
     risky = np.isin(np.arange(len(arm.targets)), arm.risky)[:, None]
     far = np.abs(arm.targets) + np.where(risky, arm.radius, 0.02)
     wide, high = np.maximum(far.max(axis=0, initial=0.0), sum(arm.links) + 0.01)
@@ -69,7 +69,7 @@ def draw_arm(
 
     Args:
         arm: Geometry and targets.
-        field: The objective, drawn as heat; None for no objective.
+        field: The objective, drawn as heat (`palette`); None for no objective.
         rollout: Elbows (T, 2) and tips (T, 2) in metres, and failures (T,), at T steps. Default: a stretched arm.
         step: The step of the rollout. Default: 0.
         target: The target with the largest weight, which is marked. Default: none.

@@ -21,7 +21,7 @@ from rasf_explorer.scenes.frontier import Frontier, Point
 _INSET = 12.0  # room left of 0 failures, for the ring around a point at 0
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 400.0, 50.0, 380.0, 40.0, 250.0
 _NARROW, _PAD = 1e-3, 0.05  # a range of failures narrower than _NARROW is widened by _PAD on each side
-_ASCENT, _HIGH = 0.8 * SIZE, 1.05 * SIZE  # of a line of text: height above the baseline, full height
+_ASCENT, _HIGH = 0.8 * SIZE, 1.05 * SIZE  # height of a line of text above its baseline, and its full height
 
 
 def draw_frontier(
@@ -148,7 +148,7 @@ def _labels(line: list[_Drawn], here: _Drawn | None, parameter: str, neutral: fl
         if line and (line[end].point.level - neutral) * beyond > 1e-9:
             named.append((line[end], said))
     for one, said in named:
-        if here is None or not math.isclose(one.point.level, here.point.level, abs_tol=1e-9):  # "here" is its label
+        if here is None or not math.isclose(one.point.level, here.point.level, abs_tol=1e-9):  # it has the label "here"
             body += labels.put(said, *one.place, class_="halo")
     return body
 
@@ -158,7 +158,7 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 @dataclass
 class Labels:
-    """Labels of points. A label has the first free of eight places around its point, or else the nearest free place."""
+    """Labels of points. A label is put at one of eight places around its point or, if none is free, near the point."""
 
     within: Box
     taken: list[Box] = field(default_factory=list)
@@ -171,7 +171,7 @@ class Labels:
             self.keep_free(x, y, 2)
 
     def put(self, words: str, x: float, y: float, away: float = 10.0, **attributes: str) -> str:
-        """Return a label near a point, with a thin line if the label is not beside the point."""
+        """Return a label near a point, with a thin line to the point if the label is not beside it."""
         wide = (1.12 if "strong" in attributes.get("class_", "") else 1.0) * text_width(words, SIZE) + 4
         beside = next(filter(self._free, self._around(x, y, wide, away)), None)
         box = beside or self._nearest(x, y, wide)

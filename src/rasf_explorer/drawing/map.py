@@ -1,11 +1,11 @@
 """A map with GPI's choices: arrows, selected source policies, visits, and the path of one rollout.
 
-The page reads and moves some elements of the picture, so their form is fixed:
+The page reads and moves some elements of the picture, so their markup is fixed:
 
 - A cell is `<g class="cell" data-cell="17" data-action="left" data-driver="3">`. Cells in which no action is taken have
   no action and no driver (selected source policy). A wall is `<g class="wall-cell">` without data.
-- The agent is `<g class="agent" data-x="4" data-y="1" transform="translate(..)">`. Its data are column and row, and its
-  translation is `centre` in units of the viewBox. A map without a path has no agent.
+- The agent is `<g class="agent" data-x="4" data-y="1" transform="translate(..)">`. Its data are the column and row of
+  its cell, and its translation is the `centre` of the cell. A map without a path has no agent.
 - Elements on top of the cells do not catch clicks.
 
 Source policies are numbered from 0, as in the library. Symbols are drawn around the origin for a cell of 32 by 32, and
@@ -46,11 +46,11 @@ WIDTH = 440.0
 _MARGIN, _INNER = 12.0, 416.0
 _LARGEST_CELL, _LARGEST_UNIT = 84.0, 2.0  # largest side of a cell, largest scale of symbols
 _NUMBERED = 10  # largest number of cells that show their number of visits
-_FAINT = 0.005  # an arrow in a cell with fewer steps per episode is faint
-_TURN = (180, -90, 0, 90)  # degrees of rotation of an arrow to the right, by action: left, up, right, down
+_FAINT = 0.005  # an arrow is faint if a rollout makes fewer steps than this in its cell, on average
+_TURN = (180, -90, 0, 90)  # rotation in degrees of an arrow that points right, for the actions left, up, right, down
 _ASIDE = ((2.6, 0.0), (0.0, 2.6), (-2.6, 0.0), (0.0, -2.6))  # shift of a symbol away from the arrow, by action
 _ARROW = ((-8.0, -1.3), (1.3, -1.3), (1.3, -5.6), (8.6, 0.0), (1.3, 5.6), (1.3, 1.3), (-8.0, 1.3))
-_NUDGE = ((9.6, -5.2), (15.0, 0.0), (9.6, 5.2))  # an arrow beside a symbol
+_NUDGE = ((9.6, -5.2), (15.0, 0.0), (9.6, 5.2))  # corners of the smaller arrow beside a symbol
 _LANE, _WIDEST_LANE = 0.13, 5.0  # shift of a path to its right as a share of a cell's side; largest shift in units
 _MARK_EVERY = 3  # number of moves between arrow heads on a path
 
@@ -155,7 +155,7 @@ class _Sheet:
 
     @cached_property
     def unseen(self) -> Bools:
-        """Whether a cell has no action because nothing was learned in the cell, for all cells (C,)."""
+        """For each cell (C,), whether it has no action because nothing was learned there."""
         unseen = np.asarray(self.policy.action) < 0
         unseen[[*self.layout.walls, *self.layout.goals, *self.layout.hazards]] = False
         return unseen
@@ -170,11 +170,11 @@ class _Sheet:
         free = [int(cell) for cell in np.argsort(-heat, kind="stable") if int(cell) not in taken and heat[cell] >= 0.05]
         if len(free) <= _NUMBERED:
             return set(free)
-        rest = _visit_words(float(heat[free[_NUMBERED]]))  # cells with the same text as this omitted cell are omitted
+        rest = _visit_words(float(heat[free[_NUMBERED]]))  # the first omitted cell; equal numbers are omitted, too
         return {cell for cell in free[:_NUMBERED] if _visit_words(float(heat[cell])) != rest}
 
     def heat_step(self, cell: int) -> int | None:
-        """Return a cell's step of heat. Heat grows with the square root of visits, so that few visits are visible."""
+        """Return a cell's step on the scale of heat (`palette`), in proportion to the square root of its visits."""
         if self.heat is None:
             return None
         visits = float(self.heat[cell])
@@ -256,7 +256,7 @@ class _Sheet:
         return markup, y + 14
 
     def _driver_legend(self) -> tuple[str, float]:
-        """Draw a line with pattern, number and name for each of the most selected policies, and one for others."""
+        """Draw a line with pattern, number and name for each policy with its own look, and a line for all others."""
         lines = [
             (self.look_of[source], f"policy {source}", self.names[source], cells)
             for source, cells in self.ranked[: palette.DRIVERS]
@@ -335,7 +335,7 @@ def _frame(layout: Layout, cell: int) -> str:
 
 
 def symbol_at(layout: Layout, cell: int, unit: float, *, collected: bool = False) -> str:
-    """Return the symbol of a cell, or an empty text for a cell without a symbol.
+    """Return the symbol of a cell, or an empty string for a cell without a symbol.
 
     Args:
         layout: The map.
@@ -427,7 +427,7 @@ def _right(here: complex, there: complex) -> complex:
 
 
 def _lane(centres: Sequence[complex], shift: float) -> list[tuple[int, complex]]:
-    """Return the corners of the line, each with its step. Where the path turns back, the line has two corners."""
+    """Return the corners of the line, each with its step. A cell in which the path turns back has two corners."""
     ways = [_right(here, there) for here, there in pairwise(centres)]
     found: list[tuple[int, complex]] = []
     before = 0j

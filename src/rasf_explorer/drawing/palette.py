@@ -87,7 +87,7 @@ STYLE = _picture_style()
 
 
 def heat_step(share: float) -> int:
-    """Return the step of the scale for a share in [0, 1]."""
+    """Return the step of heat for a share in [0, 1] of the largest number."""
     return min(max(int(share * HEAT), 0), HEAT - 1)
 
 
@@ -100,7 +100,7 @@ def looks(drivers: list[int]) -> dict[int, int]:
     """Return a look for each source policy.
 
     Args:
-        drivers: The selected source policies, in descending order of importance.
+        drivers: The selected source policies, in descending order of their number of cells.
 
     Returns:
         Looks by source policy. If possible, a policy keeps its look when the other policies change.

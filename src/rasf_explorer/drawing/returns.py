@@ -78,11 +78,11 @@ def draw_returns(chosen: SceneOutcome, neutral: SceneOutcome | None, *, label: s
 class _Bins(NamedTuple):
     edges: Floats  # (n + 1,)
     middles: Floats  # (n,)
-    width: float  # of a bar
+    width: float  # width of a bar
 
 
 def _bins(returns: Floats, ends: tuple[float, float]) -> _Bins:
-    """Return a bin for each distinct value, or, for many distinct values, bins of equal width with round edges."""
+    """Return a bin for each distinct value. If there are many, return bins of equal width with round edges."""
     values = np.unique(np.round(returns, 9))
     if 0 < len(values) <= _FEW:
         gaps, ticks = np.diff(values), round_ticks(*ends)

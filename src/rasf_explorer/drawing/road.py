@@ -19,9 +19,9 @@ from rasf_explorer.drawing.svg import counted, edged, element, legend_lines, num
 from rasf_explorer.scenes.scene import Drive, Road
 
 WIDTH = 560.0
-_EDGE, _GAP, _WORDS = 8.0, 16.0, 42.0  # margin, gap between two drives, room for words above each drive
-_LEFT, _HIGH = 44.0, 96.0  # left end and height of the chart
-_BEHIND = 0.35  # position of the own car in a window that follows it, as a share of the width
+_EDGE, _GAP, _WORDS = 8.0, 16.0, 42.0  # margin, gap between two drives, height of the words above each drive
+_LEFT, _HIGH = 44.0, 96.0  # x coordinate of the chart's left end, and height of the chart
+_BEHIND = 0.35  # a window that follows the own car shows this share of its width behind the car
 _CROSS = "M-1.1-1.1l2.2 2.2m0-2.2l-2.2 2.2"
 
 

@@ -89,7 +89,7 @@ def draw_scores(
 
     x = Scale(round_ticks(*bounds, 4), _LEFT, _RIGHT)
     bottom = _TOP + sum(_HEAD + _ROW * len(few) + _GAP for few in best.values())
-    scored = "return of one policy, "  # in rollouts, GPI acts, and returns are not discounted
+    scored = "return of one policy, "  # in rollouts, GPI acts instead, and returns are not discounted
     scored += "not discounted" if scores.gamma == 1 else f"discounted (gamma {shown(scores.gamma)})"
     winner, said = "nothing was learned here", ["Nothing was learned here."]
     for row in (row for row in rows if row.wins):

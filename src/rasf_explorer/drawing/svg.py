@@ -1,8 +1,8 @@
 """Building blocks of pictures: escaped SVG elements, short numbers, legends, and the outer element.
 
-A picture is one string, an SVG document that can also be embedded in a page. Untrusted text (names of policies, labels)
-is escaped by `text` and by attributes. A picture contains its style sheet (`palette`), a title and a description in
-words. So a picture is complete in a file, in a page, and for a screen reader.
+A picture is one string, an SVG document that can also be embedded in a page. The functions escape untrusted text (names
+of policies, labels). A picture contains its style sheet (`palette`), a title and a description in words. So a picture
+is complete in a file, in a page, and for a screen reader.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def edged(name: str, kind: str, **attributes: Attribute) -> str:
 
 
 def hatch(id: str, size: int, marks: str) -> str:
-    """Return definitions with one pattern. Its tile of `size` by `size` contains the marks."""
+    """Return markup that defines a pattern: a tile of `size` by `size` units, with `marks`, that is repeated."""
     return element("defs", element("pattern", marks, id=id, width=size, height=size, patternUnits="userSpaceOnUse"))
 
 
@@ -108,7 +108,7 @@ def shorten(words: str, size: float, room: float) -> str:
         return words
     every = words.split(" ")
     head, tail, said = 1, 1, ""
-    for turn in range(len(every)):  # add a word at the start, at the end, and so on
+    for turn in range(len(every)):  # add words at the start and at the end, in turn
         ends = (head, tail) if turn == 0 else (head + 1, tail) if turn % 2 else (head, tail + 1)
         longer = " ".join(every[: ends[0]]).rstrip(",;:") + " … " + " ".join(every[len(every) - ends[1] :])
         if sum(ends) < len(every) and text_width(longer, size) <= room:
@@ -145,7 +145,7 @@ def legend_lines(items: Iterable[tuple[str, str]], left: float, y: float, width:
 
 
 def heat_legend(title: str, ticks: Sequence[tuple[float, str]], left: float, y: float, width: float) -> str:
-    """Return the scale of heat under its title. Each tick has a place on the scale, in [0, 1], and words."""
+    """Return a title and, below it, the scale of heat. Each tick has a position on the scale, in [0, 1], and words."""
     wide = width / palette.HEAT
     parts = [text(title, left, y, class_="strong")]
     for step in range(palette.HEAT):
@@ -165,7 +165,7 @@ def picture(width: float, height: float, body: str, *, kind: str, title: str, de
         width: Width of the viewBox.
         height: Height of the viewBox.
         body: The markup inside.
-        kind: A class of the document, in addition to `rasf`.
+        kind: A CSS class of the document, in addition to the class `rasf`.
         title: The title.
         description: The picture in words, for screen readers.
         id_prefix: Start of the ids, unique among the pictures of a page.

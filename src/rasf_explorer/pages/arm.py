@@ -15,8 +15,8 @@ from rasf_explorer.pages.page import RolloutPage
 from rasf_explorer.scenes.scene import ArmOutcome, ArmScene, SceneScores
 from rasf_explorer.state import State
 
-_MOVE = 0.02  # metres that an arrow key moves the tip
-_WAYS = ("−", "0", "+")  # the torques of a joint
+_MOVE = 0.02  # distance in metres by which an arrow key moves the tip
+_WAYS = ("−", "0", "+")  # signs of a joint's torque
 
 
 class ArmPage(RolloutPage[ArmOutcome]):

@@ -88,7 +88,7 @@ class _Settable(Element):
 
 
 class SliderField(_Settable, component="../static/slider_field.js"):
-    """A slider with its number. A slider for a family of risks also has a mark at neutral, and words below."""
+    """A slider with its value as a number. A dial of risks also has a mark at the neutral level, and words below."""
 
     def __init__(
         self, label: str, value: float, scale: Weight | RiskFamily, on_pick: Callable[[float], object]
@@ -129,7 +129,7 @@ class Picture(Element, component="../static/picture.js"):
 
 
 class Playback(Element, component="../static/playback.js"):
-    """The player of rollouts. By `kind`, the browser moves the agent of a map, an arm, or the cars of a road."""
+    """The player of rollouts. Depending on `kind`, the browser moves a map's agent, an arm, or the cars of a road."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ from rasf_explorer.state import State
 if TYPE_CHECKING:
     from rasf_explorer.scenes.library import LibraryScene
 
-_LEAST, _MOST = 2, 100_000  # number of episodes of an evaluation
+_LEAST, _MOST = 2, 100_000  # smallest and largest number of episodes of an evaluation
 
 
 class LibraryPage(Page):

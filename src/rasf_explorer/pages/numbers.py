@@ -5,7 +5,7 @@ The CSV file is a table with one number per row and these columns:
     section, name, at, value, low, high
 
 `at` is the risk (chosen or neutral) of a measure, the level of a point of the frontier, or the action of a score. `low`
-and `high` are the ends of the 95 % interval. Text that a spreadsheet would read as a formula begins with a quote.
+and `high` are the ends of the 95 % interval. Text that a spreadsheet would read as a formula gets a quote in front.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def at_most_one(*outcomes: SceneOutcome) -> bool:
 
 
 def utility_words(utilities: Mapping[str, float]) -> str:
-    """Return utilities in words, such as "Utility at the start: GPI 3.48, best source −1.72.", or an empty text."""
+    """Return utilities in words, such as "Utility at the start: GPI 3.48, best source −1.72.", or an empty string."""
     said = ", ".join(f"{name} {shown(value)}" for name, value in utilities.items())
     return f"Utility at the start: {said}." if said else ""
 

@@ -33,7 +33,7 @@ from rasf_explorer.scenes.scene import PLAIN, RolloutScene, Scene, SceneOutcome,
 from rasf_explorer.state import MOST, State
 
 _REST = 0.12  # seconds without a change after which rollouts begin
-_ROLLED = ("w", "family", "level", "seed", "limit", "static")  # a change of these requires new rollouts
+_ROLLED = ("w", "family", "level", "seed", "limit", "static")  # a change of one of these fields requires new rollouts
 
 O = TypeVar("O", bound=SceneOutcome)
 
@@ -104,7 +104,7 @@ class RolloutPage(Page, Generic[O]):
     scene: RolloutScene[O]
     kind: str  # "map", "arm" or "road"
     episodes: int
-    label: str  # of the picture, for screen readers
+    label: str  # label of the picture, for screen readers
     help: str
     rate: float  # steps per second in playback
     click_script: str | None = None  # JavaScript that turns a click into the event of `clicked`; None: ignore clicks
@@ -115,9 +115,8 @@ class RolloutPage(Page, Generic[O]):
         self.chosen: O | None = None  # the newest rollouts at the chosen risk
         self.chosen_at = state  # the state of these rollouts
         self.neutral: O | None = None  # risk-neutral rollouts to compare with `chosen`; None until these are ready
-        self._acted: tuple[State, O, O] | None = (
-            None  # rollouts whose numbers are shown, at the chosen and neutral risk
-        )
+        # the state whose numbers are shown, and its rollouts at the chosen and at the neutral risk
+        self._acted: tuple[State, O, O] | None = None
         self._contexts: list[int] = []  # the context at every step of the played rollout
         self._pictures, self._rollouts = Coalesce(context.say), CancelPrevious(context.say)
         self._resting: asyncio.TimerHandle | None = None

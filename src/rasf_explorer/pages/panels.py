@@ -17,7 +17,7 @@ from rasf_explorer.scenes.frontier import Frontier, Point, frontier
 from rasf_explorer.scenes.scene import RiskFamily, RolloutScene, Scene, SceneOutcome, Stop, Weight
 from rasf_explorer.state import State
 
-_MANY = 6  # more sliders than this are placed closer together
+_MANY = 6  # if there are more sliders than this, they are closer together
 
 
 class TaskPanel:
@@ -177,7 +177,7 @@ class FrontierPanel:
         self._key: tuple[object, ...] = ()  # weights, family and seed of the known points
         self._known: dict[float, Point] = {}
         self._state: State | None = None
-        self._turn = 0  # number of the current run, because reports of earlier runs may arrive late
+        self._turn = 0  # number of the current run, by which late reports of earlier runs are recognised
         self._done = self._cancelled = self._share = False
         self._title = Words("Frontier", "panel-title", "h2")
         self._about = Words(f"Mean return against {scene.failure}s, over the range of the risk dial.", "small soft")

@@ -39,11 +39,12 @@ from rasf_explorer.scenes.scene import (
 from rasf_lab.driving import roads
 
 ROADS = frozenset(f"rasf/{road.title()}-v0" for road in roads.ROADS)
-_AT_ONCE = 16  # environments that are stepped together
-_LONGEST = 200  # bound on the steps of an episode, because an untrusted file may have any number
-_PLAYED = 10  # rollouts that can be played back
-_AHEAD, _AROUND, _VERGE = 120.0, 104.0, 3.0  # metres: length of a window on a long road, side of other windows, margin
-_BEND = 2.0  # metres between the points of a curved lane
+_AT_ONCE = 16  # number of environments that are stepped together
+_LONGEST = 200  # largest number of steps of an episode; a time limit from an untrusted library file may be larger
+_PLAYED = 10  # number of rollouts that can be played back
+# in metres: length of the visible part of a long road, side of the visible square of other roads, margin around lanes
+_AHEAD, _AROUND, _VERGE = 120.0, 104.0, 3.0
+_BEND = 2.0  # distance in metres between neighbouring points of a curved lane
 
 
 class DrivingScene(LibraryScene, RolloutScene[RoadOutcome]):
@@ -106,7 +107,7 @@ class DrivingScene(LibraryScene, RolloutScene[RoadOutcome]):
 
 
 class _Log:
-    """The speeds of the own car in an episode. If the episode is played back, also the cars and the observations."""
+    """The speeds of the own car in an episode. If the episode can be played back, also all cars and observations."""
 
     def __init__(self, is_played: bool) -> None:
         self.is_played, self.speeds = is_played, list[float]()
@@ -156,7 +157,7 @@ class _Watched(FeatureEnvironment):
 
 
 def road_of(traffic: Any) -> Road:
-    """Return the road of an environment of highway-env. The window follows the own car only on a long road."""
+    """Return the road of an environment of highway-env. Only on a long road, the visible part follows the own car."""
     from highway_env.road.lane import LineType, StraightLane
 
     lanes, lines = [], []
@@ -180,7 +181,7 @@ def road_of(traffic: Any) -> Road:
 
 
 def _signed(weight: Weight, sign: int, trained: Floats) -> Weight:
-    """Return a slider, restricted to a sign if the weights (tasks,) of all trained tasks have this sign."""
+    """Return the slider `weight`, limited to `sign` unless a weight of a trained task (tasks,) has the other sign."""
     if sign > 0 and trained.min() >= 0:
         return replace(weight, low=0.0)
     return replace(weight, high=0.0) if sign < 0 and trained.max() <= 0 else weight

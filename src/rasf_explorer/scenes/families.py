@@ -28,7 +28,7 @@ def entropic(low: float, high: float, step: float, default: float) -> RiskFamily
 
 
 def cvar(default: float) -> RiskFamily:
-    """Return the family CVaR: the mean of the worst share alpha of the returns. `default` is an alpha."""
+    """Return the family CVaR: the mean of the worst share alpha of the returns. `default` is the alpha shown first."""
     return RiskFamily("cvar", "CVaR, the worst share", "alpha", 0.05, 1.0, 0.05, 1.0, default, CVaR)
 
 
@@ -49,7 +49,7 @@ def around_trained(policies: Iterable[SourcePolicy], farthest: float | None = No
     Args:
         policies: The source policies.
         farthest: Largest aversion, -beta, of the dials. Default: four times the largest |beta| of the policies. If all
-            policies are neutral: four times the inverse of the largest weight, because mean and beta x variance then
+            policies are neutral, this |beta| is taken to be 1 / (largest weight), at which mean and beta x variance
             have about the same size.
 
     Returns:
@@ -66,7 +66,7 @@ def around_trained(policies: Iterable[SourcePolicy], farthest: float | None = No
 
 
 def served(sources: FrozenPolicies, families: Iterable[RiskFamily]) -> tuple[RiskFamily, ...]:
-    """Return the families that the policies can score. Without such a family, return a family of the neutral risk."""
+    """Return the families that the policies can score; if there are none, a family with only the neutral risk."""
     kept = []
     for family in families:
         try:

@@ -38,11 +38,11 @@ from rasf_lab.rollouts.four_room import Walks, chances, check_rooms, walk_by_rul
 
 ENVIRONMENT = "rasf/FourRoom-v0"
 _LONGEST, _MOST_CELLS = 5_000, 2_500
-_PLAYED = 12  # rollouts whose paths are kept
-_TASKS, _STEPS = 24, 30_000  # training tasks, each with a neutral and an averse policy; steps for each task
+_PLAYED = 12  # number of rollouts whose paths are kept
+_TASKS, _STEPS = 24, 30_000  # number of training tasks, each with a neutral and an averse policy; steps of each task
 _TRAINED_FOR = (MeanVariance(0.0), MeanVariance(-4.0))
 _PAPER_ENDS = (1.0, -2.0)  # weights of goal and failure in the paper's tasks
-# with these weights the dial matters: the library of seed 0 fails in 0 to 20 % of the episodes, depending on the level
+# at these weights, the level matters: the library trained with seed 0 fails in 0 to 20 % of the episodes
 _DEFAULT_CLASSES, _DEFAULT_GOAL, _DEFAULT_FAILURE = (1.0, 0.5, 0.0), 1.0, -2.0
 
 
@@ -53,8 +53,8 @@ class FourRoomScene(MapScene):
     offers_static = True
     about = (
         "The reward of an object depends on its class, and is set by a slider. The goal ends the episode. A trap may "
-        "fire at each step on it, which ends the episode and counts as a failure. Nothing is trained here: the "
-        "library's policies are scored for every task and risk."
+        "fire after each step that ends on it. This ends the episode and counts as a failure. Nothing is trained here: "
+        "the library's policies are scored for every task and risk."
     )
 
     def __init__(self, library: PolicyLibrary) -> None:
@@ -127,7 +127,7 @@ class FourRoomScene(MapScene):
         return MapOutcome(returns, failures, walks.lengths, found, visits, paths, contexts, so_far)
 
     def _observations(self, cells: Ints, context: int) -> Ints:
-        """Return the observations of `rasf/FourRoom-v0` in cells (B,). In the cell of an object, its flag is 1."""
+        """Return the observations of `rasf/FourRoom-v0` in cells (B,). In an object's cell, the object's flag is 1."""
         self.check_place(self.layout.start, context)
         n_objects = len(self.layout.objects)
         flags = np.tile(context >> np.arange(n_objects) & 1, (len(cells), 1))

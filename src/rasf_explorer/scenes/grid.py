@@ -44,8 +44,8 @@ from rasf_explorer.scenes.scene import (
 
 STEPS = 100  # largest length of a rollout; the probability of a longer episode is far below 0.001
 _SOURCE_BETA, _SOURCE_COSTS = -0.1, (20.0, 0.0)  # Figure 1: traps cost 20 for the first source policy, 0 for the second
-_PLAYED = 12  # rollouts whose paths are kept
-_KEPT = 16  # pairs (w, risk) whose utilities are cached
+_PLAYED = 12  # number of rollouts whose paths are kept
+_KEPT = 16  # number of pairs (w, risk) whose utilities are cached
 
 
 class GridScene(MapScene):
@@ -145,7 +145,7 @@ class GridScene(MapScene):
         """
         mdp, begin = self.mdp, np.eye(self.mdp.n_states)[self.grid.start]
         indptr, entries = mdp.under_policy(policy)
-        P = np.zeros((mdp.n_states, mdp.n_states))  # zero rows for terminal states
+        P = np.zeros((mdp.n_states, mdp.n_states))  # rows of terminal states stay zero
         states = np.repeat(np.arange(mdp.n_states), np.diff(indptr))
         np.add.at(P, (states, mdp.successor[entries]), mdp.probability[entries])
         return np.asarray(np.linalg.solve(np.eye(len(P)) - P.T, begin), np.float64)

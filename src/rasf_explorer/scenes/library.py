@@ -58,7 +58,7 @@ class LibraryScene(Scene):
         )
         calibrated = library.calibration
         if calibrated is not None and len(calibrated.costs):
-            # the limit is for the first calibrated cost, and the range of its slider is from values in the calibration
+            # the limit is for the first calibrated cost; its slider ends at about 1.5 times the largest realised cost
             self._cost, self._sign = int(calibrated.costs[0]), float(calibrated.signs[0])
             largest = float(abs(calibrated.realised[:, -len(calibrated.costs)]).max())
             high = float(f"{max(1.5 * largest, 1e-3):.1g}")
@@ -130,7 +130,7 @@ class LibraryScene(Scene):
             environment.close()
 
     def scores_at(self, obs: object, w: Floats, risk: Risk, ways: Ways = PLAIN, t: int = 0) -> SceneScores:
-        """Return the scores of every policy and action at `obs` after t steps. A limit is on the sum from then."""
+        """Return the scores of every policy and action at `obs` after t steps. A limit is for the sum from then on."""
         found = self.library.scores(obs, w, risk, self.limits(ways), t)
         action, driver = int(found.action) - self.library.environment.first_action, int(found.source)
         return SceneScores(found.values, found.mean, found.std, action, driver, bool(found.seen), self.library.gamma)
@@ -212,10 +212,10 @@ def _farthest(case: Case) -> float | None:
 
 
 def _weights(library: PolicyLibrary, case: Case | None) -> tuple[Weight, ...]:
-    """Return sliders over the range of the trained weights and [-1, 1]. The default is the first task."""
+    """Return sliders whose ranges include the trained weights and [-1, 1]. The default is the first trained task."""
     tasks = np.array([policy.w for policy in library.policies])
     low, high = np.minimum(tasks.min(axis=0), -1.0), np.maximum(tasks.max(axis=0), 1.0)
-    steps = 10.0 ** np.floor(np.log10((high - low) / 50))  # 50 to 500 steps over the range
+    steps = 10.0 ** np.floor(np.log10((high - low) / 50))  # so that each slider has 50 to 500 steps
     ends = zip(low.tolist(), high.tolist(), steps.tolist(), tasks[0].tolist(), strict=True)
     numbered = tuple(f"feature {i + 1}" for i in range(library.n_features))
     names = library.environment.feature_names or (numbered if case is None else case.features)

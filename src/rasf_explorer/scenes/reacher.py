@@ -48,9 +48,9 @@ from rasf_lab.paper.reacher.beliefs import grid
 from rasf_lab.rollouts.reacher import arm_chances, roll_out_arm, roll_out_by_rule
 
 ENVIRONMENT = "rasf/Reacher-v0"
-_LONGEST = 5_000  # bound on the steps of an episode, because an untrusted file may have any number
-_POINTS = 31  # grid points of tip positions in each direction
-_PLAYED = 4  # rollouts whose arm positions are kept
+_LONGEST = 5_000  # largest accepted number of steps of an episode; an untrusted library file may contain a larger one
+_POINTS = 31  # number of tip positions of the grid in each direction
+_PLAYED = 4  # number of rollouts whose arm positions are kept
 _DEFAULT_TARGET = 10
 _NEUTRAL = MeanVariance(0.0)
 
@@ -89,7 +89,7 @@ class ReacherScene(ArmScene):
         self._warming = threading.Lock()
 
     def warm(self, stop: Stop = lambda: False) -> None:
-        """Compute the moments, which depend on no slider, and compile functions by calls. This takes seconds."""
+        """Compute the moments, which depend on no slider, and compile functions by calling them. This takes seconds."""
         self._learn_moments(stop)
         w, risk = self.default_task, self.families[0].make(self.families[0].default)
         self.at((0.0, 0.0), w, risk)
@@ -165,7 +165,7 @@ class ReacherScene(ArmScene):
         )
 
     def _from_heaviest(self, tips: Floats, w: Floats) -> Interval:
-        """Return the mean distance (m) from the target with the largest weight; nan without a positive weight."""
+        """Return the mean distance (m) of tips from the target of largest weight; nan if no weight is positive."""
         if w[:-1].max() <= 0:
             return Interval(np.nan, np.nan, np.nan)
         away = self.world.distances(tips)[..., int(w[:-1].argmax())]
@@ -208,7 +208,7 @@ def world_of(library: PolicyLibrary) -> Reacher:
         raise ValueError(f"episode_length must be at most {_LONGEST} to be shown, got {world.episode_length}")
     sizes, sources = (world.observation_size, world.n_features, world.n_actions), library.sources
     if sizes != (sources.n_inputs, sources.n_features, sources.n_actions):
-        fitting = "{} observation entries, {} features and {} actions, to fit its reacher".format(*sizes)
+        fitting = "observations of {} numbers, {} features and {} actions, to fit its reacher".format(*sizes)
         raise ValueError(f"library must have {fitting}")
     return world
 

@@ -41,7 +41,7 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Weight:
-    """A slider for the weight of one feature. A random task has a random weight if `drawn`, else the default weight."""
+    """A slider for the weight of one feature. In a random task, this weight is random if `drawn`, else the default."""
 
     name: str
     low: float
@@ -91,9 +91,9 @@ PLAIN = Ways()
 class SceneScores:
     """Scores of K source policies and A actions in one state, and the choice of GPI."""
 
-    values: Floats  # (K, A) under the risk, -inf where a policy cannot be scored
-    mean: Floats  # (K, A) of the return
-    std: Floats  # (K, A) of the return, nan where no std was learned
+    values: Floats  # (K, A) scores under the risk, -inf where a policy cannot be scored
+    mean: Floats  # (K, A) mean of the return
+    std: Floats  # (K, A) standard deviation of the return, nan where it was not learned
     action: int  # GPI's choice
     driver: int  # the selected source policy
     seen: bool  # whether anything was learned in this state
@@ -109,8 +109,8 @@ class SceneOutcome:
     lengths: Ints  # (n,) steps of each rollout
     measures: dict[str, Interval]  # return, return_variance, return_cvar, failures, length; speed on a road
     exact: frozenset[str] = field(default=frozenset(), kw_only=True)  # measures that are not estimated from rollouts
-    utilities: dict[str, float] = field(default_factory=dict, kw_only=True)  # known utilities of the start state
-    notes: tuple[str, ...] = field(default=(), kw_only=True)  # on prices of limits, bounds, limits that cannot be kept
+    utilities: dict[str, float] = field(default_factory=dict, kw_only=True)  # utilities of the start state, if known
+    notes: tuple[str, ...] = field(default=(), kw_only=True)  # sentences, as `scenes.limits.notes_of` returns them
 
     @property
     def played(self) -> int:
@@ -155,7 +155,7 @@ class Scene(ABC):
         return np.array([weight.default for weight in self.weights], np.float64)
 
     def random_task(self, rng: np.random.Generator) -> Floats:
-        """Return random weights: uniform over the values of a slider with `drawn`, the default of other sliders."""
+        """Return weights: uniformly random for each slider with `drawn`, and the default for all others."""
         task = self.default_task
         for i, weight in enumerate(self.weights):
             if weight.drawn:
@@ -292,10 +292,10 @@ class MapScene(RolloutScene[MapOutcome]):
 class Arm:
     """The reacher's geometry, in metres."""
 
-    targets: Floats  # (12, 2)
+    targets: Floats  # (targets, 2) positions
     risky: tuple[int, ...]  # indices of the targets at the centres of risky circles
-    radius: float  # of a risky circle
-    links: tuple[float, float]  # shoulder to elbow, elbow to tip
+    radius: float  # radius of a risky circle
+    links: tuple[float, float]  # distances from shoulder to elbow and from elbow to tip
     training: int  # number of training targets, which come first in `targets`
 
 
@@ -349,8 +349,8 @@ class Road:
     lines: tuple[tuple[Floats, bool], ...]  # painted lines (n, 2), and whether they are broken
     obstacles: Floats  # (obstacles, 2) positions
     window: tuple[float, float]  # width and height of the visible part
-    middle: tuple[float, float]  # centre of the window
-    follows: bool  # whether the window moves along x with the agent's car
+    middle: tuple[float, float]  # centre of the visible part
+    follows: bool  # whether the visible part moves along x with the agent's car
 
 
 @dataclass(frozen=True)
@@ -359,8 +359,8 @@ class Drive:
 
     cars: Floats  # (T + 1, cars, 4): x, y, heading, 1 if crashed; nan while a car is not on the road
     sizes: Floats  # (cars, 2) length and width, in metres
-    speeds: Floats  # (T + 1,) of the own car, in m/s
-    observations: tuple[Any, ...]  # T + 1, as the environment returns them
+    speeds: Floats  # (T + 1,) speeds of the own car, in m/s
+    observations: tuple[Any, ...]  # T + 1 observations, as the environment returns them
 
     @property
     def steps(self) -> int:

@@ -1,7 +1,7 @@
 """Action spaces: actions as policies choose them, and the same actions as an environment takes them.
 
-DiscreteActions    0 to n - 1                  the environment's own numbers begin with `first`
-BoxActions         vectors (m,) in [-1, 1]     the environment takes arrays of a Box: its bounds, shape and type
+DiscreteActions    0 to n - 1                  the environment counts its actions from `first`
+BoxActions         vectors (m,) in [-1, 1]     the environment takes arrays with the bounds, shape and type of a Box
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rasf.files import Header
 if TYPE_CHECKING:
     import gymnasium
 
-MOST_ACTIONS = 2**15  # tables number actions in 16 bits
+MOST_ACTIONS = 2**15  # largest number of actions: tables store an action in 16 bits
 _MOST_SIZE = 1_000  # largest number of entries of a vector
 _TYPES = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _EXACT = 2**53  # largest whole number up to which float64 is exact
@@ -64,7 +64,7 @@ class DiscreteActions:
         return chosen
 
     def first_of(self, n: int) -> Ints:
-        """Return n times the action 0."""
+        """Return an array (n,) in which every action is 0."""
         return np.zeros(n, np.int64)
 
     def sample(self, rng: np.random.Generator) -> int:
@@ -79,7 +79,7 @@ class BoxActions:
     Attributes:
         low: The lowest value of each entry, (m,).
         high: The highest value of each entry, (m,).
-        shape: The shape of the environment's actions; m is their number of entries.
+        shape: The shape of an action of the environment, an array with m entries.
         dtype: The name of the type of the environment's actions.
     """
 
@@ -168,13 +168,13 @@ class BoxActions:
         return given
 
     def unit(self, actions: npt.ArrayLike) -> Floats:
-        """Return environment's own actions (B, ..) as vectors (B, m) in [-1, 1]; the inverse of `own_batch`."""
+        """Return the environment's own actions (B, ..) as vectors (B, m) in [-1, 1]; the inverse of `own_batch`."""
         given = np.asarray(actions, np.float64)
         low, high = np.array(self.low), np.array(self.high)
         return np.clip(2 * (given.reshape(len(given), self.size) - low) / (high - low) - 1, -1, 1)
 
     def first_of(self, n: int) -> Floats:
-        """Return n times the action (m,) in the middle of the Box."""
+        """Return an array (n, m) in which every action is the middle of the Box."""
         return np.zeros((n, self.size))
 
     def sample(self, rng: np.random.Generator) -> Floats:

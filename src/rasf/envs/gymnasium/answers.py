@@ -15,11 +15,11 @@ from rasf.arrays import Floats
 from rasf.checks import floats
 
 Info: TypeAlias = dict[str, Any]
-Phi: TypeAlias = Callable[..., npt.ArrayLike]  # of obs, action, next_obs, info and optional parameters
+Phi: TypeAlias = Callable[..., npt.ArrayLike]  # a function of obs, action, next_obs, info and optional parameters
 WholeStep: TypeAlias = Callable[[object, object, object, Info, object, object, object], npt.ArrayLike]
 T = TypeVar("T")
-MAX_COUNT = 2**15  # largest number of features: tables number them in 16 bits
-MAX_FEATURE = 1e18  # largest absolute feature: its square is well within float32, which networks use
+MAX_COUNT = 2**15  # largest number of features: tables store the index of a feature in 16 bits
+MAX_FEATURE = 1e18  # largest absolute value of a feature: its square fits into float32, which networks use
 _OPTIONAL = ("reward", "terminated", "truncated")  # further parameters that phi may have; they are passed by name
 _ANSWERS = {"reset": ("obs", "info"), "step": ("obs", "reward", "terminated", "truncated", "info")}
 
@@ -35,7 +35,7 @@ def checked_reset(env: gymnasium.Env | gymnasium.vector.VectorEnv, seed: int | l
 
 
 def checked(call: str, answer: object) -> Any:
-    """Return the result of an environment's "reset" or "step"; raise ValueError if its form is not Gymnasium's."""
+    """Return the result of an environment's "reset" or "step"; raise ValueError unless it is as Gymnasium defines."""
     wanted = _ANSWERS[call]
     if not isinstance(answer, tuple | list) or len(answer) != len(wanted) or not isinstance(answer[-1], Mapping):
         got = f"{len(answer)} values" if isinstance(answer, tuple) else type(answer).__name__
@@ -53,7 +53,7 @@ def space_of(env: gymnasium.Env | gymnasium.vector.VectorEnv, name: str) -> gymn
 
 
 def flag(name: str, value: object) -> bool:
-    """Return a flag (True, False, 0 or 1, also of numpy) as bool; raise ValueError for other values."""
+    """Return a flag (True, False, 0 or 1, of Python or numpy) as bool; raise ValueError for other values."""
     if getattr(value, "ndim", 0) or not (value == 0 or value == 1):
         raise ValueError(f"{name} must be True or False, got {value!r:.60}")
     return bool(value)
@@ -105,8 +105,8 @@ def phi_asks(phi: Phi) -> tuple[str, ...]:
 def phi_caller(phi: Phi) -> WholeStep:
     """Return a function of (obs, action, next_obs, info, reward, terminated, truncated) that calls phi.
 
-    The function passes the first four arguments to phi, and of the other three arguments those that are parameters of
-    phi. The signature of phi is inspected only once, by `phi_asks`, which raises ValueError for a wrong signature.
+    The function passes the first four arguments to phi, and any of the last three that are parameters of phi. The
+    signature of phi is inspected only once, by `phi_asks`, which raises ValueError for a wrong signature.
     """
     asked = phi_asks(phi)
     if not asked:
@@ -126,7 +126,7 @@ def phi_bounds(phi: Phi, given: npt.ArrayLike | None = None) -> Floats | None:
         return None
     bounds = floats(found)
     if bounds.ndim != 2 or bounds.shape[1] != 2 or not bounds.size or not (bounds[:, 0] <= bounds[:, 1]).all():
-        raise ValueError(f"{name} must be (d, 2), lowest and highest of each feature, got {found!r:.60}")
+        raise ValueError(f"{name} must be (d, 2), lowest and highest value of each feature, got {found!r:.60}")
     return bounds
 
 
@@ -150,7 +150,8 @@ def numbers_of(features: npt.ArrayLike) -> Floats:
 
 def check_features(features: Floats) -> None:
     """Raise ValueError if features are nan, or so large that their variance would not fit in single precision."""
-    if np.count_nonzero(np.abs(features) <= MAX_FEATURE) < features.size:  # fast for a few numbers
+    # for few numbers, counting is faster than `all`
+    if np.count_nonzero(np.abs(features) <= MAX_FEATURE) < features.size:
         raise ValueError(
             f"the features of a step must be finite and at most {MAX_FEATURE:g} in size, got {features.tolist()!s:.200}"
         )

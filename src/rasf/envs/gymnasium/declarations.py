@@ -2,7 +2,7 @@
 
 Phi is the function that computes the features of a step, if the features are not the environment's own reward.
 
-    signs            signs (d,) of the weights: 1 (more is better), -1 (a cost), 0 (either)
+    signs            signs (d,) of the weights: 1 (more is better), -1 (a cost), 0 (either sign)
     feature_names    d different words
     events           indices of the features that are nonzero at most once per episode
     random_tasks     function random_tasks(count, rng) that returns weights (count, d) of tasks of the environment
@@ -33,7 +33,7 @@ def checked_signs(given: object, n_features: int) -> Ints:
     except ValueError:  # rows of different lengths
         signs = np.zeros(0)
     if signs.shape != (n_features,) or not np.isin(signs, (-1, 0, 1)).all():
-        raise ValueError(f"signs must be {n_features} numbers, each 1, -1, or 0 for either, got {given!r:.60}")
+        raise ValueError(f"signs must be {n_features} numbers, each 1, -1, or 0 for either sign, got {given!r:.60}")
     return signs.astype(np.int64)
 
 
@@ -65,12 +65,12 @@ class FeatureSource:
         return self.declared_bounds if np.isfinite(self.declared_bounds).all() else None
 
     def _declared(self, name: str) -> object:
-        """Return the attribute of the outermost owner in which it is not None, or None if there is no such owner."""
+        """Return the attribute `name` of the outermost owner in which it is not None, or None if no owner has it."""
         return next((found for owner in self.owners if (found := getattr(owner, name, None)) is not None), None)
 
     @property
     def signs(self) -> Ints | None:
-        """Signs (d,) of the weights: 1, -1, or 0 for either; None if the signs are not known."""
+        """Signs (d,) of the weights: 1, -1, or 0 for either sign; None if the signs are not known."""
         found = self._declared("signs")
         if found is not None:
             return checked_signs(found, self.n_features)

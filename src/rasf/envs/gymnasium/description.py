@@ -20,7 +20,8 @@ _MOST = 2**53
 _NOTHING = type(None)
 # policies can act in another environment if these fields are equal
 INTERFACE = ("observations", "n_actions", "box", "n_features")
-_JSON: dict[str, tuple[type, ...]] = {  # types in a file; whole numbers are at least 1, except first_action
+# the types of the fields in a file; whole numbers are at least 1, except first_action, and n_actions if there is a box
+_JSON: dict[str, tuple[type, ...]] = {
     "id": (str, _NOTHING),
     "kwargs": (dict,),
     "observations": (dict,),
@@ -40,16 +41,16 @@ class EnvironmentDescription:
 
     Attributes:
         id: The id given to `gymnasium.make`, or None.
-        kwargs: The keyword arguments given to `gymnasium.make`; "<type>" stands for a value that is not JSON.
+        kwargs: The keyword arguments given to `gymnasium.make`; "<type>" stands for a value that JSON cannot store.
         observations: The observation space, as `rasf.envs.gymnasium.spaces.describe` returns it.
         n_actions: The number of actions; 0 if actions are vectors.
         first_action: The number in the environment's action space that action 0 stands for.
         n_features: The number d of features.
-        bounds: Lowest and highest value of each feature in a step, None unless all are declared.
+        bounds: Lowest and highest value of each feature in a step; None unless all features have declared bounds.
         phi: The name of the function that computed the features; None if they are the environment's own reward.
         max_episode_steps: The time limit in Gymnasium's registration, None if there is none.
         feature_names: The declared names of the features, None if there are none. Default: None.
-        box: The actions if they are vectors, else None. Default: None.
+        box: The bounds, shape and type of the actions if they are vectors, else None. Default: None.
         from_file: Whether the description was read from a file, which is not trusted. Default: False.
     """
 
@@ -127,7 +128,7 @@ class EnvironmentDescription:
 
         Args:
             other: the other description.
-            names: names of the fields to compare. Default: all fields except `feature_names`.
+            names: names of the fields to compare. Default: all fields except `feature_names` and `box`.
         """
         return next((name for name in names or (*_JSON, "box") if getattr(self, name) != getattr(other, name)), None)
 
@@ -166,7 +167,7 @@ class EnvironmentDescription:
         if names is not None:
             each = all(type(name) is str for name in names)
             if not each or not len(names) == len({*names}) == header["n_features"]:
-                raise ValueError(f"the feature_names of its environment must be different texts, got {names!r:.60}")
+                raise ValueError(f"the feature_names of its environment must be different strings, got {names!r:.60}")
             names = tuple(names)
         known: Header = {name: header[name] for name in _JSON}
         box = None if header.get("box") is None else BoxActions.from_json(header["box"])
@@ -174,7 +175,7 @@ class EnvironmentDescription:
 
 
 def world_description(world: World) -> EnvironmentDescription:
-    """Return the description of a world, with the id of its environment in Gymnasium's registry, or None."""
+    """Return the description of a world; its id is the id of the world in Gymnasium's registry, or None."""
     bounds = np.asarray(world.feature_bounds, np.float32).tolist()
     env_id, kwargs = getattr(world, "registered", (None, {}))
     names, size = getattr(world, "feature_names", None), action_size(world)
@@ -209,7 +210,7 @@ def plain(value: object) -> object:
 
 
 def spec_fields(spec: object, phi: object) -> Header:
-    """Return the fields of a description that come from an `EnvSpec` of Gymnasium, or None, and from phi, or None."""
+    """Return the fields of a description that come from Gymnasium's `EnvSpec` and from phi; both may be None."""
     return {
         "id": getattr(spec, "id", None),
         "kwargs": {str(name): plain(value) for name, value in getattr(spec, "kwargs", {}).items()},

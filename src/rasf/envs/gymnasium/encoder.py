@@ -28,7 +28,7 @@ from rasf.files import Header
 if TYPE_CHECKING:
     import gymnasium
 
-MAX_FEW_BITS = 62  # more possible observations than 2^62 are not counted
+MAX_FEW_BITS = 62  # the number of possible observations is computed only if it is at most 2^62
 
 
 class Encoder:

@@ -1,4 +1,4 @@
-"""`episodes`: the loop that runs episodes in Gymnasium environments, for any way of acting.
+"""`episodes`: the loop that runs episodes in Gymnasium environments, given a function that chooses the actions.
 
 Several episodes run in parallel, one per environment, and all are at the same step. `rasf.envs.gymnasium.vector` gives
 single environments and vector environments the same interface.
@@ -27,7 +27,7 @@ Act = Callable[[int, dict[int, object]], Iterable[Any]]  # (step t, {episode: ob
 
 
 def episodes(environments: FeatureVector, seeds: Iterable[int], act: Act, max_steps: int) -> Iterator[list[Transition]]:
-    """Run an episode for each seed, as many in parallel as there are environments.
+    """Run an episode for each seed; as many episodes run in parallel as there are environments.
 
     Args:
         environments: the environments, from `open_vector`.

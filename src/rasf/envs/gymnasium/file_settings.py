@@ -1,4 +1,4 @@
-"""Settings of an environment that a file may choose: bounded plain values, for the environments listed here.
+"""Settings of environments that may be taken from a file: values within bounds, for the environments listed here.
 
 The file of a library or a log contains the id of its environment and the keyword arguments of `gymnasium.make`. The
 file is not trusted. Some arguments of known environments import a module (`other_vehicles_type` of highway-env), open a

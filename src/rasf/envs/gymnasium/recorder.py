@@ -1,11 +1,11 @@
 """`Recorder`: a wrapper that writes every step of an environment to a folder, for offline learning.
 
-    part-000000.rasf, ..    parts of some thousand steps, written atomically, with the checksums of `rasf.files`
+    part-000000.rasf, ..    parts of thousands of steps each, written atomically, with the checksums of `rasf.files`
     lock                    a file that is locked by the recording process
 
-A part of N steps has obs and next_obs (N, n) as keys of n numbers (`Encoder`), action (N,) counted from 0, phi (N, d),
-terminated, truncated and episode (N,), and failure (N,) if the environment reports failures. The header of the part
-describes the environment.
+A part of N steps has obs and next_obs (N, n) as keys of n numbers (`Encoder`), action (N,) counted from 0 or vectors
+(N, m) in [-1, 1], phi (N, d), terminated, truncated and episode (N,), and failure (N,) if the environment reports
+failures. The header of the part describes the environment.
 
 A process that is killed loses the steps since the last part. A later recorder with the same environment can continue in
 the same folder; an episode that was cut off counts as truncated. A step that a log cannot contain (a wrong action or
@@ -65,8 +65,8 @@ class Recorder(gymnasium.Wrapper):
         folder: the folder for the parts of the log, which is made if it does not exist.
         phi: function that computes the features of a step, as for `rasf.learn`; `step` still returns the environment's
             own reward. Default: None; the features are then the environment's own vector reward.
-        steps_per_part: steps after which a part is written. Default: 5,000.
-        seconds_per_part: seconds after which a part is written. Default: 30.
+        steps_per_part: number of steps after which a part is written. Default: 5,000.
+        seconds_per_part: time in seconds after which the next step writes a part. Default: 30.
 
     Raises:
         ValueError: if an argument is invalid, another recorder writes to the folder, or the folder contains the log of
@@ -202,7 +202,7 @@ class Recorder(gymnasium.Wrapper):
             raise ValueError(f"the recorder of {self.folder} is closed; make a new recorder to record more")
 
     def flush(self) -> None:
-        """Write the steps since the last part.
+        """Write the steps that no part contains yet, as a new part.
 
         Raises:
             ValueError: if the recorder is closed.

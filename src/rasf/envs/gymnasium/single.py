@@ -7,11 +7,11 @@ a `FeatureEnvironment` are those of `rasf.envs.gymnasium.actions`: 0 to n_action
 
     bounds          lowest and highest value (d, 2) of each feature in a step, from `reward_space`; None unless all
                     bounds are known
-    failure         info["failure"] of a step; `reports_failures` is whether any step so far had this entry
+    failure         info["failure"] of a step; `reports_failures` is whether any `info` so far had this key
     terminated      whether the task ended, so that further rewards would be zero
     truncated       whether a time limit ended the episode
 
-A wrong value (nan, or a shape other than declared) raises ValueError in the step in which it occurs.
+A wrong value (nan, or a shape other than the declared shape) raises ValueError in the step in which it occurs.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ class FeatureEnvironment(FeatureSource):
         self.owners = tuple(owners_of(self._stepped))
         self._phi = next((each.phi for each in layers_of(self._stepped) if isinstance(each, FeatureReward)), None)
         self.has_phi = self._phi is not None  # if False, the features are the environment's own reward
-        self.reports_failures = self.counts_failures = self._running = False  # counts_failures: whether a rule decides
+        # `counts_failures` is whether a rule, not the environment, decides which steps are failures
+        self.reports_failures = self.counts_failures = self._running = False
         self.tape: Tape | None = None  # records resets and actions if training writes checkpoints
         self._failure: FailureRule | None = None
         declared = declared_bounds(self._stepped)
@@ -174,7 +175,7 @@ class FeatureEnvironment(FeatureSource):
 
     @property
     def time_limit(self) -> int | None:
-        """The steps after which an episode is truncated, None if unknown."""
+        """The number of steps after which an episode is truncated, None if unknown."""
         return time_limit_of(self.env)
 
     def describe(self) -> EnvironmentDescription:
@@ -192,8 +193,8 @@ def open_environment(env: Environment, phi: Phi | None = None, **kwargs: object)
         **kwargs: arguments of `gymnasium.make`, only for an id.
 
     Raises:
-        ValueError: if the environment cannot be made, or has no features, or a space of actions or observations
-            that is not supported.
+        ValueError: if the environment cannot be made, has no features, or has a space of actions or observations that
+            is not supported.
     """
     if kwargs and not isinstance(env, str):
         raise ValueError(f"{', '.join(kwargs)} can only be given with an environment's id")
@@ -218,7 +219,7 @@ def open_environment(env: Environment, phi: Phi | None = None, **kwargs: object)
 
 
 def estimate_bounds(env: FeatureEnvironment, steps: int = 2000, seed: int = 0, margin: float = 0.5) -> Floats:
-    """Estimate the bounds (d, 2) of the features from random steps; declared bounds stay.
+    """Estimate the bounds (d, 2) of the features from random steps; declared bounds are not changed.
 
     The range of the observed features is widened on both sides. A short random walk may miss rare features, so declared
     bounds are more reliable.
@@ -291,7 +292,7 @@ def layers_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[gymna
 
 
 def time_limit_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> int | None:
-    """Return the steps after which an episode is truncated, None if unknown.
+    """Return the number of steps after which an episode is truncated, None if unknown.
 
     The result is the smallest limit found in `gymnasium.wrappers.TimeLimit`, in the registration, and in the attributes
     `max_episode_steps` and `max_steps` of the environment and its wrappers.

@@ -23,7 +23,7 @@ from rasf.files import Header
 if TYPE_CHECKING:
     import gymnasium
 
-# the place of an array in a space: for each level, the key in a Dict or (index, length) in a Tuple
+# how an array is found in a nested space: for each level, the key in a Dict or (index, length) in a Tuple
 Path = tuple[str | tuple[int, int], ...]
 MAX_SIZE = 2**31  # largest number of entries in an observation
 MAX_CHOICES = 2**53  # larger whole numbers are not exact in float64, which tables use

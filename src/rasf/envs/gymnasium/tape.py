@@ -38,7 +38,7 @@ _NOT_RESTORED = (
 
 
 class Tape:
-    """The seed and actions of an environment, single or vector, since its last reset with a seed.
+    """The seed and actions of a single or vector environment since its last reset with a seed.
 
     Recording begins when the tape is made. `obs` is the last observation of the environment.
     """
@@ -48,7 +48,7 @@ class Tape:
         self._each = (env.num_envs,) if hasattr(env, "num_envs") else ()  # shape of the actions in a step
         self.obs: object = None
         self._seed = 0
-        self._generator: Header | None = None  # its state before the last reset; None if that reset had a seed
+        self._generator: Header | None = None  # the generator's state before the last reset; None if that had a seed
         self._size, self._actions, self._resets = env.actions.size, _empty(env), array("q")
         env.tape = self
 

@@ -3,15 +3,16 @@
 A step of n environments has observations (n, m), with m numbers for each environment, and d features (n, d), both
 float32. `open_vector` takes an id or a factory and steps n copies in this process (`SyncEnvs`), or it takes a vector
 environment of Gymnasium (`VectorEnvAdapter`). When an episode ends, its environment is reset in one of four ways. A
-vector environment declares its way in metadata["autoreset_mode"]. A step that only resets is not *valid*.
+vector environment declares in metadata["autoreset_mode"] which of the last three it uses. A step that only resets is
+not *valid*.
 
     SyncEnvs     resets in the last step of an episode; every step is valid
     SAME_STEP    resets in the last step of an episode; every step is valid. info["final_obs"] and info["final_info"]
-                 are about the last step, the other entries of `info` about the new episode
-    NEXT_STEP    resets in the step after an episode, which ignores its action and is not valid
+                 are about the last step, and the other entries of `info` are about the new episode
+    NEXT_STEP    resets in an additional step after the episode. This step ignores its action and is not valid
     DISABLED     the adapter resets after the last step of an episode, with options={"reset_mask": ...}
 
-In all four ways, `next_obs` is the observation after the step, also at the end of an episode, and `obs` is the
+In all four cases, `next_obs` is the observation after the step, also at the end of an episode, and `obs` is the
 observation for the next action.
 """
 
@@ -98,7 +99,7 @@ class SyncEnvs(_Vector):
         self.num_envs, self.encoder, self.actions = len(environments), first.encoder, first.actions
         self.declared_bounds, self.owners = first.declared_bounds, first.owners
         self._valid = np.ones(self.num_envs, np.bool_)
-        self._valid.flags.writeable = False  # all steps return this array
+        self._valid.flags.writeable = False  # read-only, because all steps return this array
 
     @property
     def time_limit(self) -> int | None:
@@ -190,7 +191,7 @@ class VectorEnvAdapter(_Vector):
         return obs
 
     def step(self, actions: npt.ArrayLike) -> VectorStep:
-        """Take a step, given actions (n,); if an environment's step is not valid, features are 0 and flags False."""
+        """Take a step, given actions (n,); in a step that is not valid, features are 0 and flags are False."""
         step, _ = self._step(actions, as_vectors=True)
         if self.tape is not None:
             self.tape.add(np.asarray(actions).tolist())
@@ -392,8 +393,8 @@ def open_vector(
 
     Args:
         env: an id, a function that makes an environment, an environment, or a `VectorEnv`.
-        num_envs: number of environments. Default: the number in a `VectorEnv`, otherwise 1. If `env` is a single
-            environment, the number must be 1.
+        num_envs: number of environments. Default: that of a `VectorEnv`, otherwise 1. If `env` is a single environment,
+            only 1 is possible.
         phi: function that computes the features of a step, as for `FeatureReward`. Default: None; the features are
             then the environment's own vector reward.
         **kwargs: arguments of `gymnasium.make`, only for an id.

@@ -40,7 +40,7 @@ _LINK_RADIUS = _single(0.01)
 DT = 0.0165
 TORQUE = 0.05  # in N m, for an action of 1
 _DENSITY, _TIP_RADIUS, _MARGIN = 1000.0, 0.01, 0.04
-# a link is a capsule with the inertia of the box around capsule and collision margin, as in PyBullet
+# a link is a capsule; as in PyBullet, its inertia is that of a box around the capsule and its collision margin
 LINK_MASS = _DENSITY * math.pi * _LINK_RADIUS**2 * (LINK + 4 / 3 * _LINK_RADIUS)
 LINK_INERTIA = LINK_MASS / 3 * ((_LINK_RADIUS + _MARGIN) ** 2 + (_LINK_RADIUS + LINK / 2 + _MARGIN) ** 2)
 # the tip is a ball
@@ -90,7 +90,7 @@ def drag(state: Array) -> tuple[Array, Array]:
 
 
 def speeds_allowed(q2: Array, w1: Array, w2: Array) -> tuple[Array, Array]:
-    """Return the speeds of shoulder and elbow, corrected for the elbow's limit and the largest speed.
+    """Return the speeds of shoulder and elbow, changed so that they respect the elbow's limit and the largest speed.
 
     Args:
         q2: angle of the elbow at the start of the step; the limit applies if |q2| is at least ELBOW_LIMIT.

@@ -1,14 +1,15 @@
 """The paper's reacher in pure JAX: an arm moves its tip to a target; some targets lie in risky circles.
 
-There are nine actions: each joint gets the torque -1, 0 or 1 plus Gaussian noise, clipped to [-1, 1]. With
-`continuous`, an action is the vector of both torques, in [-1, 1]^2, instead. The features phi
-in R^13 depend on the tip after the step: 1 - 4 |tip - target_g| for each of 12 targets g, and 1 in a failure, else 0.
-In every task, if the tip is in a risky circle after a step, the step is a failure with probability
-`failure_probability`. A failure does not end the episode. The task of target g is w = e_g - 3 e_13 (unit vectors e).
+There are nine actions, one for each pair of torques -1, 0 or 1 on the two joints. With `continuous`, an action is
+instead the vector of both torques, in [-1, 1]^2. Gaussian noise is added to the torques, which are then clipped to
+[-1, 1]. The features phi in R^13 depend on the tip after the step. For each of 12 targets g, a feature is
+1 - 4 |tip - target_g|; the last feature is 1 in a failure, else 0. In every task, if the tip is in a risky circle after
+a step, the step is a failure with probability `failure_probability`. A failure does not end the episode. The task of
+target g is w = e_g - 3 e_13 (unit vectors e).
 
 A state (q1, q2, w1, w2) has the angles and angular velocities of shoulder and elbow. `Reacher` contains the parameters.
-Random keys are arguments. `step` draws its noise from a key. `noise` and `advance` are the two parts of a step, for
-loops that draw all noise in advance.
+Random keys are arguments. `step` draws its noise from a key, in `noise`, and then takes the step, in `advance`. Loops
+that draw the noise of many steps at once call these two methods.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ TEST_TARGETS = (*_FAR, (0.1, 0.1), (0.1, -0.1), (-0.1, 0.1), (-0.1, -0.1))
 RISKY_TARGETS = (0, 1, 4, 5, 9, 10)
 OBSERVATIONS = ("raw", "wrapped", "sincos")
 TORQUES = np.array([(first, second) for first in (-1.0, 0.0, 1.0) for second in (-1.0, 0.0, 1.0)])
-START_ANGLES = np.array([(-np.pi, np.pi), (-np.pi / 2, np.pi / 2)])  # ranges for shoulder and elbow, in rad
+START_ANGLES = np.array([(-np.pi, np.pi), (-np.pi / 2, np.pi / 2)])  # ranges of the start angles of shoulder and elbow
 _ELBOW_SCALE, _SPEED_SCALE = 3.0, 0.1
 
 
 class Noise(NamedTuple):
-    """The random numbers of a step: noise of the torques (2,), and a uniform number that decides about a failure."""
+    """The random numbers of a step: noise of the torques (2,), and a uniform number that decides if the step fails."""
 
     torque: Array
     failure: Array
@@ -58,7 +59,7 @@ class Reacher:
         episode_length: Number of steps after which an episode is truncated. Default: 500.
         observation: "raw" is (q1, 0.1 w1, q2 / 3, 0.1 w2) with unbounded q1, as in the paper's code; "wrapped" has q1
             in [-pi, pi); "sincos" has the sines and cosines of both angles in place of the angles. Default: "raw".
-        continuous: Whether an action is a vector of torques, in place of one of nine. Default: False.
+        continuous: Whether an action is a vector of two torques instead of one of nine numbers. Default: False.
     """
 
     targets: tuple[tuple[float, float], ...] = TRAINING_TARGETS + TEST_TARGETS
@@ -96,7 +97,7 @@ class Reacher:
 
     @property
     def preferred_agent(self) -> str:
-        """The agent that `agent="auto"` chooses: the paper's, for the paper's nine actions."""
+        """The agent that `agent="auto"` chooses; for the paper's nine actions, it is the paper's agent."""
         return "rasftd3" if self.continuous else "rasfc51"
 
     @property
@@ -106,7 +107,7 @@ class Reacher:
 
     @property
     def action_size(self) -> int:
-        """The number of entries of an action that is a vector; else 0."""
+        """The number of torques in an action if actions are vectors, else 0."""
         return 2 if self.continuous else 0
 
     @property
@@ -119,13 +120,13 @@ class Reacher:
 
     @property
     def feature_bounds(self) -> Floats:
-        """Bounds (d, 2) of the features: [-1, 1] (wider for far targets) for targets, and [0, 1] for failure."""
+        """Bounds (d, 2) of the features: [low, 1] for a target, where low is at most -1, and [0, 1] for failure."""
         lowest = 1 - 4 * (np.hypot(*self.target_positions().T) + LINK + TIP)
         return np.array([*((min(-1.0, low), 1.0) for low in lowest), (0.0, 1.0)])
 
     @property
     def observation_bounds(self) -> Floats:
-        """Bounds (n, 2) of the entries of an observation within an episode."""
+        """Bounds (n, 2) of the n numbers of an observation within an episode."""
         # `turn` is the largest change of an angle in a step; the elbow may exceed its limit by this angle
         turn, speed = DT * MAX_SPEED, _SPEED_SCALE * MAX_SPEED
         shoulder = np.pi if self.observation == "wrapped" else np.pi + self.episode_length * turn
@@ -135,7 +136,7 @@ class Reacher:
         return np.array([(-bound, bound) for bound in high])
 
     def tasks(self, targets: tuple[int, ...] | None = None) -> Floats:
-        """Return the weights (n, d) of the tasks of some targets.
+        """Return the weights (n, d) of the tasks that have these targets.
 
         Args:
             targets: indices (n,) of the targets. Default: all.
@@ -211,7 +212,7 @@ class Reacher:
         Args:
             state: state (4,) of the arm.
             action: index of the action, or the vector of torques (2,).
-            noise: the randomness of the step.
+            noise: the random numbers of the step.
             physics: function of state and torques (2,) that returns the next state. Default: the closed form.
 
         Returns:
