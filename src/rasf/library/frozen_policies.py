@@ -70,7 +70,7 @@ class Explanation:
     expected: Mapping[str, Floats] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     bounds: Bounds | None = None
-    candidate: Ints | None = None
+    candidate: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     proposals: np.ndarray | None = None
 
     def first(self) -> Explanation:
@@ -86,7 +86,7 @@ class Explanation:
             expected={name: part[0] for name, part in self.expected.items()},
             remarks=self.remarks[:1],
             bounds=self.bounds,
-            candidate=None if self.candidate is None else self.candidate[0],
+            candidate=self.candidate[0],
             proposals=None if self.proposals is None else self.proposals[0],
         )
 

@@ -23,7 +23,7 @@ from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
 from rasf.risk import Risk
-from rasf_explorer.drawing.scores import draw_scores, scores_rows
+from rasf_explorer.drawing.scores import ScoreRow, draw_scores, scores_rows
 from rasf_explorer.jobs import CancelPrevious, Coalesce
 from rasf_explorer.pages.controls import ChoiceField, Frames, Picture, Playback, Words, button, html, panel
 from rasf_explorer.pages.numbers import Sheet, at_most_one, numbers_csv, risk_words, scores_table, summary
@@ -75,19 +75,24 @@ class Page(ABC):
     def draw_scores(self, scores: SceneScores, state: State) -> tuple[str, str]:
         """Return the scores as a chart (SVG) and as a table (HTML)."""
         policies = self.scene.policies
-        chart = draw_scores(scores, policies, self.actions, families_label=self.risk_words(state))
-        return chart, scores_table(scores_rows(scores, policies, self.brief))
+        chart = draw_scores(scores, policies, scores.names(self.actions), families_label=self.risk_words(state))
+        return chart, scores_table(scores_rows(scores, policies, scores.names(self.brief)))
 
     def who(self) -> str:
         """Return GPI's choice in the state whose scores are shown, in words."""
         scores = self.scores
-        return "" if scores is None else f"GPI takes {self.actions[scores.action]}, by policy {scores.driver}."
+        if scores is None:
+            return ""
+        return f"GPI takes {scores.names(self.actions)[scores.action]}, by policy {scores.driver}."
 
     def csv(self) -> str:
         """Return the numbers of the page as a CSV file."""
-        rows = [] if self.scores is None else scores_rows(self.scores, self.scene.policies, self.actions)
+        rows = [] if self.scores is None else self._rows_of(self.scores)
         names = tuple(weight.name for weight in self.scene.weights)
         return numbers_csv(self.complete(Sheet(self.context.provenance, self.state, names, scores=rows)))
+
+    def _rows_of(self, scores: SceneScores) -> list[ScoreRow]:
+        return scores_rows(scores, self.scene.policies, scores.names(self.actions))
 
     @abstractmethod
     def complete(self, sheet: Sheet) -> Sheet:

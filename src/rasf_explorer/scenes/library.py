@@ -132,8 +132,8 @@ class LibraryScene(Scene):
     def scores_at(self, obs: object, w: Floats, risk: Risk, ways: Ways = PLAIN, t: int = 0) -> SceneScores:
         """Return the scores of every policy and action at `obs` after t steps. A limit is for the sum from then on."""
         found = self.library.scores(obs, w, risk, self.limits(ways), t)
-        action, driver = int(found.action) - self.library.environment.first_action, int(found.source)
-        return SceneScores(found.values, found.mean, found.std, action, driver, bool(found.seen), self.library.gamma)
+        chosen = int(found.candidate), int(found.source), bool(found.seen)
+        return SceneScores(found.values, found.mean, found.std, *chosen, self.library.gamma, found.proposals)
 
     def evaluate(
         self,

@@ -129,7 +129,9 @@ class ReacherScene(ArmScene):
         side = int(found.values.max(axis=(0, 2)).argmax())
         values = found.values[:, side]
         action, driver = map(int, gpi(values))
-        return SceneScores(values, found.mean[:, side], found.std[:, side], action, driver, True, self.library.gamma)
+        proposed = self._sources.proposals(sides[[side]])
+        chosen = action, driver, True, self.library.gamma, None if proposed is None else proposed[0]
+        return SceneScores(values, found.mean[:, side], found.std[:, side], *chosen)
 
     def roll_out(
         self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False, ways: Ways = PLAIN
@@ -206,9 +208,12 @@ def world_of(library: PolicyLibrary) -> Reacher:
         world = replace(world, episode_length=min(world.episode_length, limit))
     if world.episode_length > _LONGEST:
         raise ValueError(f"episode_length must be at most {_LONGEST} to be shown, got {world.episode_length}")
-    sizes, sources = (world.observation_size, world.n_features, world.n_actions), library.sources
-    if sizes != (sources.n_inputs, sources.n_features, sources.n_actions):
-        fitting = "observations of {} numbers, {} features and {} actions, to fit its reacher".format(*sizes)
+    sources, actions = library.sources, library.environment.actions
+    sizes = world.observation_size, world.n_features, world.n_actions, world.action_size
+    if sizes != (sources.n_inputs, sources.n_features, actions.n, actions.size):
+        fitting = "{} observation entries, {} features, {} actions and {} torques, to fit the reacher's world".format(
+            *sizes
+        )
         raise ValueError(f"library must have {fitting}")
     return world
 

@@ -98,6 +98,20 @@ class SceneScores:
     driver: int  # the selected source policy
     seen: bool  # whether anything was learned in this state
     gamma: float = 1.0  # discount of the scored returns; returns of rollouts are not discounted
+    proposals: Floats | None = None  # (A, ..) the scored actions if they are vectors, else None
+
+    def names(self, numbered: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the names of the A actions: `numbered`, or for vectors the numbers and the policy that acts so."""
+        if self.proposals is None:
+            return numbered
+        return tuple(f"{vector_in_words(one)}, of policy {i}" for i, one in enumerate(self.proposals))
+
+
+def vector_in_words(action: Floats) -> str:
+    """Return the entries of an action, at most six of them, as text."""
+    entries = np.asarray(action, np.float64).ravel()
+    said = ", ".join(f"{entry:+.2f}" for entry in entries[:6])
+    return f"({said}{', ..' if len(entries) > 6 else ''})"
 
 
 @dataclass(frozen=True)
