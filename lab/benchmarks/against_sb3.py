@@ -1,11 +1,12 @@
-"""Steps a second of `learn` beside Stable-Baselines3's DQN and QR-DQN, at one update a step each, in one run.
+"""Steps a second of `learn` beside Stable-Baselines3's agents, at one update a step each, in one run.
 
     pip install -e ".[mo,bench]"
     python lab/benchmarks/against_sb3.py --steps 20000
 
-All learn from one environment, with two layers of 64 (51 quantiles) and batches of 64. rasf learns one
-policy, as they do, and three; it also learns the variance of every feature. Seconds are those of learning, after the
-first fifth, in which programs compile and replays fill; "in all" counts everything.
+All learn from one environment. DQN, QR-DQN (51 quantiles) and rasfdqn have two layers of 64 and batches of 64; TD3, SAC
+and rasftd3, for continuous actions, two layers of 256 and batches of 256. rasf learns one policy, as the others do, and
+three; it also learns the variance of every feature. Steps a second are those after the first fifth, in which programs
+compile and replays fill; "in all" counts everything.
 """
 
 import argparse
@@ -16,14 +17,15 @@ import numpy as np
 
 import rasf
 
-ENVIRONMENTS = {"CartPole-v1": 4, "LunarLander-v3": 8}
+DISCRETE, CONTINUOUS = ("CartPole-v1", "LunarLander-v3"), ("Pendulum-v1", "LunarLanderContinuous-v3")
 
 
 def plain_steps(name, steps):
     """Steps a second of the environment itself, under random actions."""
     env = gymnasium.make(name)
     env.reset(seed=0)
-    actions = np.random.default_rng(0).integers(env.action_space.n, size=steps).tolist()
+    env.action_space.seed(0)
+    actions = [env.action_space.sample() for _ in range(steps)]
     begin = time.perf_counter()
     for action in actions:
         _, _, terminated, truncated, _ = env.step(action)
@@ -51,7 +53,7 @@ class Clock:
 class Features:
     """The reward, and how far one is from the middle and from upright: three features to weigh."""
 
-    bounds = ((-200.0, 200.0), (-9.0, 0.0), (-9.0, 0.0))
+    bounds = ((-200.0, 200.0), (-9.0, 0.0), (-99.0, 0.0))
 
     def __init__(self, env):
         self._env = env
@@ -63,11 +65,12 @@ class Features:
 
 
 def with_rasf(name, steps, tasks):
-    """One or three policies, on features of the observations."""
+    """One or three policies, on features of the observations, with an update for each step."""
     clock = Clock(steps)
     weights = np.array([[1.0, 0.1, 0.1], [1.0, 0.5, 0.1], [1.0, 0.1, 0.5]])[:tasks]
     rasf.learn(
-        gymnasium.make(name), tasks=weights, agent="rasfdqn", steps_per_task=steps // tasks, phi=Features(name),
+        gymnasium.make(name), tasks=weights, agent="rasfdqn" if name in DISCRETE else "rasftd3",
+        steps_per_task=steps // tasks, phi=Features(name), updates=1.0,
         callback=lambda progress: clock.at(progress.share * steps),
     )  # fmt: skip
     return clock.rates()
@@ -85,8 +88,9 @@ def with_sb3(name, steps, agent):
                 clock.at(self.num_timesteps)
             return True
 
-    sizes = {"batch_size": 64, "train_freq": 1, "gradient_steps": 1, "learning_starts": 500}
-    net = {"net_arch": [64, 64]} | ({"n_quantiles": 51} if agent.__name__ == "QRDQN" else {})
+    width, batch = (64, 64) if name in DISCRETE else (256, 256)
+    sizes = {"batch_size": batch, "train_freq": 1, "gradient_steps": 1, "learning_starts": 500}
+    net = {"net_arch": [width, width]} | ({"n_quantiles": 51} if agent.__name__ == "QRDQN" else {})
     env = gymnasium.make(name)
     model = agent("MlpPolicy", env, policy_kwargs=net, buffer_size=steps, device="cpu", seed=0, **sizes)
     model.learn(steps, callback=Marks())
@@ -99,21 +103,20 @@ def main():
     parser.add_argument("--steps", type=int, default=20_000)
     given = parser.parse_args()
     from sb3_contrib import QRDQN
-    from stable_baselines3 import DQN
+    from stable_baselines3 import DQN, SAC, TD3
 
-    for name in ENVIRONMENTS:
+    groups = ((DISCRETE, (DQN, QRDQN), "rasfdqn"), (CONTINUOUS, (TD3, SAC), "rasftd3"))
+    for name, rivals, own in ((name, *rest) for names, *rest in groups for name in names):
         print(f"{name}: {plain_steps(name, given.steps):,.0f} steps a second by itself", flush=True)
-        of_dqn = None
-        for who, rates in (
-            ("DQN", lambda name=name: with_sb3(name, given.steps, DQN)),
-            ("QR-DQN", lambda name=name: with_sb3(name, given.steps, QRDQN)),
-            ("rasfdqn, one policy", lambda name=name: with_rasf(name, given.steps, 1)),
-            ("rasfdqn, three policies", lambda name=name: with_rasf(name, given.steps, 3)),
-        ):
+        first = None
+        rows = [(rival.__name__, lambda name=name, rival=rival: with_sb3(name, given.steps, rival)) for rival in rivals]
+        for several in (1, 3):
+            rows.append((f"{own}, policies: {several}", lambda name=name, n=several: with_rasf(name, given.steps, n)))
+        for who, rates in rows:
             steady, in_all = rates()
-            of_dqn = of_dqn or steady
+            first = first or steady
             told = f"{steady:8,.0f} steps a second, {in_all:8,.0f} in all"
-            print(f"  {who:24s} {told}, {steady / of_dqn:.1f} times DQN", flush=True)
+            print(f"  {who:24s} {told}, {steady / first:.1f} times {rivals[0].__name__}", flush=True)
 
 
 if __name__ == "__main__":
