@@ -64,6 +64,26 @@ class Walk:
 
 
 @dataclass(frozen=True)
+class Push(Walk):
+    """A walk whose action is the vector of its push."""
+
+    action_size: int = 2
+
+    @property
+    def n_actions(self):
+        return 0
+
+    @property
+    def feature_bounds(self):
+        return self.declared * np.array([(-1.0, 1.0), (0.0, 1.0), (-1.0, 1.0)])
+
+    def advance(self, state, action, noise):
+        at = 0.7 * state.at + 0.5 * action + 0.5 * (noise.push - 0.5)
+        phi = jnp.stack([jnp.tanh(at[0]), noise.luck, action[1]]) * self.scale
+        return Place(at, state.age + 1), phi
+
+
+@dataclass(frozen=True)
 class Table:
     """A finite MDP in nested tuples: of every state and action, outcomes (probability, successor, phi).
 

@@ -6,12 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from probe_worlds import Walk
+from probe_worlds import Push, Walk
 
 from rasf.deep import algorithm, fused, replay
+from rasf.deep.actors import ActorAgent
 from rasf.deep.agent import Agent, Policies, Tasks
 from rasf.deep.fused import RunConfig, Schedule
-from rasf.deep.settings import CovarianceSettings, HistogramSettings, MeanSettings, MomentSettings
+from rasf.deep.settings import ActorSettings, CovarianceSettings, HistogramSettings, MeanSettings, MomentSettings
 from rasf.deep.stepped import Pace, SteppedLearner
 
 W = np.array([(1.0, 0.0, -0.5), (0.0, 1.0, 0.3)], np.float32)
@@ -23,7 +24,10 @@ KEY = 5
 def agent_for(settings, world, steps):
     """Returns are those of episodes where the settings say so: networks see the time that is left."""
     limit = world.episode_length if settings.horizon == "episode" else 0
-    return Agent.for_world(settings, world, Tasks.of(W), planned=round(steps * settings.updates), limit=limit)
+    more = {"planned": round(steps * settings.updates), "limit": limit}
+    if isinstance(world, Push):
+        return ActorAgent.for_world(settings, world, Tasks.of(W), action_size=world.action_size, **more)
+    return Agent.for_world(settings, world, Tasks.of(W), **more)
 
 
 def by_fused(agent, world, steps_per_task):
@@ -83,9 +87,13 @@ def assert_equal(agent, world, steps_per_task):
     assert int(lanes.learner.updates[0]) == learner.updates > 20
     # what was stored: the same actions at the same observations, with the same ends
     rows, kept = np.asarray(lanes.ring.rows[0]), learner._replay.rows()
-    ours, theirs = (replay.unpack(one, agent.inputs) for one in (rows, kept))
-    for name in ("action", "not_terminated", "task"):
+    ours, theirs = (replay.unpack(one, agent.inputs, action_size=agent.action_size) for one in (rows, kept))
+    for name in ("not_terminated", "task", *["action"] * (not agent.action_size)):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+    if agent.action_size:
+        np.testing.assert_allclose(ours.action, theirs.action, rtol=1e-4, atol=1e-4)
+        assert 0.2 < np.std(theirs.action) < 0.8
+        assert np.abs(theirs.action).max() <= 1
     # where a task ends, the ring marks the last row, and the host's replay lets none follow
     np.testing.assert_allclose(rows[:, :-1], kept[:, :-1], rtol=1e-5, atol=1e-5)
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), *bounds_of(lanes, learner))
@@ -139,6 +147,34 @@ def assert_equal(agent, world, steps_per_task):
 )
 def test_both_drivers_learn_the_same(settings):
     world = Walk(episode_length=7, edge=0.9)
+    assert_equal(agent_for(settings, world, 80), world, 40)
+
+
+OF_VECTORS = SMALL | {"policies_per_update": 1, "noise": 0.3, "updates": 0.5, "averse_episodes": 1.0}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ActorSettings(**OF_VECTORS, warmup=10, events=(1,), average=5),
+        ActorSettings(**OF_VECTORS, warmup=0, freeze=0.5, epsilon_z=True, replay=30),
+        pytest.param(
+            ActorSettings(
+                **OF_VECTORS | {"policies_per_update": 2, "updates": 1.0},
+                horizon="continuing",
+                warmup=9,
+                prioritised=0.0,
+                interleaved=False,
+                shared=False,
+            ),
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=["defaults", "frozen-repeats-and-ring", "continuing-in-sequence"],
+)
+def test_both_drivers_learn_the_same_actors(settings):
+    """In a world whose episodes end and are cut; with turns of policies and averse episodes."""
+    world = Push(episode_length=7, edge=0.9)
     assert_equal(agent_for(settings, world, 80), world, 40)
 
 
