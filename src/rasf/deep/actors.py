@@ -18,7 +18,6 @@ worse than the best policy (docs/theory.md).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -107,10 +106,6 @@ class ActorAgent(Agent):
         rates = {"critic": self._chosen.learning_rate, "actor": self._chosen.actor_learning_rate}
         each = {name: self.optimiser(self.falling(rate)) for name, rate in rates.items()}
         return optax.multi_transform(each, ActorCritic("critic", "actor"))  # type: ignore[arg-type]
-
-    def updates_for(self, steps: int) -> int:
-        """Return the number of updates after a round of `steps` steps, rounded up to a whole number."""
-        return math.ceil(self._chosen.updates * steps)
 
     def memory_needed(self, transitions: int, observation_size: int, features: int, item: int = 4) -> float:
         """Return an estimate of the bytes that training needs; arguments as for `Agent`."""

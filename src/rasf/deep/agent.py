@@ -255,7 +255,7 @@ class Agent:
             ValueError: The number of updates is not a whole number of at least 1.
         """
         updates = self.settings.updates * steps
-        if updates < 1 or updates != round(updates):
+        if updates < 1 or abs(updates - round(updates)) > 1e-6:  # 7 / 25 * 25 is not 7
             raise ValueError(f"updates must be a whole number for a round of {steps} steps, got {updates:g}")
         return round(updates)
 

@@ -10,8 +10,10 @@ The steps of a task are divided equally among the risks. The steps of one task a
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,7 +30,7 @@ from rasf.deep.actors import ActorAgent
 from rasf.deep.agent import Agent, Policies, Tasks
 from rasf.deep.fused import Lane, RunConfig, Schedule
 from rasf.deep.laws import Histogram, Networks, support_atoms
-from rasf.deep.settings import HistogramSettings, NetworkSettings
+from rasf.deep.settings import ActorSettings, HistogramSettings, NetworkSettings
 from rasf.deep.stepped import BaseScores, Learned, Pace, SteppedLearner
 from rasf.envs.gymnasium.tape import tapes
 from rasf.files import Arrays, Header
@@ -96,6 +98,9 @@ def train_networks(
     world = compiled_world(env) if base_library is None else None
     if settings.objects:
         _check_rows(settings.objects, env.encoder.describe())
+    if world is not None and isinstance(settings, ActorSettings):
+        n = len(stream.w) if settings.interleaved else 1  # steps of a round, after which updates are whole
+        settings = replace(settings, updates=math.ceil(settings.updates * n - 1e-9) / n)
     sizes = (env.encoder.vector_size, env.n_actions, stream.tasks, atoms, len(stream.policies.beta))
     planned = round(max(0, stream.all_steps - settings.warmup) * settings.updates)
     if not planned:
