@@ -1,7 +1,7 @@
 """The modules of rasf and their imports, from the import graph: `python docs/architecture_picture.py` redraws.
 
 Writes docs/figures/architecture.svg. An arrow is left out if a longer path implies it, which keeps the picture
-readable; the page's table lists every direct import. `tests/docs/test_architecture.py` checks both.
+readable. `tests/docs/test_architecture.py` checks that the picture is current.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ PACKAGES = ("rasf_explorer", "rasf_lab")  # beside the library
 BASE = ("world", "compiled", "checks", "files", "arrays")  # which most modules import: drawn without arrows
 _TOP = [top for row in ROWS for top in row] + list(BASE)
 _WIDTH, _STEP, _BOX = 640, 74, (128, 38)
-_BEGIN, _END = "<!-- imports: written by docs/architecture_picture.py -->", "<!-- end of imports -->"
 
 
 def imports() -> dict[str, set[str]]:
@@ -100,20 +99,5 @@ def picture() -> str:
     return "\n".join([*lines, "</svg>", ""])
 
 
-def table() -> str:
-    """Return the modules and all their direct imports, as Markdown."""
-    edges = imports()
-    rows = [f"| `{top}` | {', '.join(f'`{one}`' for one in _TOP if one in edges[top]) or '-'} |" for top in _TOP]
-    return "\n".join(["| module | imports |", "| --- | --- |", *rows])
-
-
-def page_with_table() -> str:
-    """Return the page with a current table."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(_BEGIN)
-    return f"{before}{_BEGIN}\n{table()}\n{_END}{rest.split(_END)[1]}"
-
-
 if __name__ == "__main__":
     FIGURE.write_text(picture(), encoding="utf-8")
-    PAGE.write_text(page_with_table(), encoding="utf-8")

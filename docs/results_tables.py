@@ -32,7 +32,7 @@ _QUANTITIES = {  # what a number measures, where the claim's sentence does not s
     "F3": "failures: {}",
     "F4": "failures: {}",
     "F5": "failures: {}",
-    "F8": "failures: {} betas",
+    "F8": "failures, number of betas: {}",
     "F9": "failures: {}",
     "F10": "{} on traps",
     "F11": "failures a task: {}",
@@ -44,7 +44,7 @@ _QUANTITIES = {  # what a number measures, where the claim's sentence does not s
     "R1": "return: {}",
     "R2": "return: {}",
     "R3": "return {}",
-    "R4": "failures: {}",
+    "R4": "failures, last fifth of training: {}",
     "R5": "return: {}",
     "R6": "return: {}",
     "R7": "failures: {}",
@@ -54,10 +54,10 @@ _QUANTITIES = {  # what a number measures, where the claim's sentence does not s
     "R14": "failures: {}",
     "R15": "actions: {}",
     "R16": "{} of 8",
-    "R17": "failures: {}",
-    "R18": "failures: {}",
+    "R17": "failures: {} for SFC51",
+    "R18": "failures at the end: {}",
     "T6": "largest error: {}",
-    "T7": "acting against training: {}",
+    "T7": "acting against training: {} (failures, four-room; utility, grid)",
 }
 _AGAINST_PRICES = {"as much": "equal", "more": "risk better", "less": "prices better", "-": "not tested"}
 _LABELS = {
@@ -239,7 +239,7 @@ def suite_rivals_brief() -> str:
     """The main rivals on the roads, beside the library's neutral acting."""
     words = {"dqn-documented": "DQN", "dqn-batched": "DQN, batched", "envelope": "Envelope"}
     heads = ("road", "rival", "training steps", "seeds", "collisions", "m/s", "return")
-    heads += ("library / rival: collisions", "speed", "return")
+    heads += ("ratio: collisions", "ratio: speed", "ratio: return")
     lines = [_row(heads), _rule(len(heads))]
     for road, told in shipped()["suite"].numbers.items():
         for name, said in words.items():
@@ -289,7 +289,7 @@ def driving() -> str:
         "price 4": "*control*: neutral, a collision costs 4 more",
         "price 10": "*control*: neutral, a collision costs 10 more",
     }  # fmt: skip
-    heads = ("acting", "training steps", "episodes with a collision", "speed", "return")
+    heads = ("acting", "training steps in all", "episodes with a collision", "speed", "return")
     lines = [f"| {' | '.join(heads)} |", _rule(len(heads))]
     rows = {said: (f"{told['steps']:,}", told["ways"][text]) for text, said in words.items()}
     for name in ("dqn-documented", "dqn-batched"):

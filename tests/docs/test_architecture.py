@@ -1,4 +1,4 @@
-"""The picture and the table of docs/architecture.md are those of the present import graph."""
+"""The picture of docs/architecture.md is that of the present import graph."""
 
 import re
 from pathlib import Path
@@ -10,10 +10,6 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_picture_is_current():
     assert architecture_picture.FIGURE.read_text(encoding="utf-8") == architecture_picture.picture()
-
-
-def test_the_table_of_imports_is_current():
-    assert architecture_picture.PAGE.read_text(encoding="utf-8") == architecture_picture.page_with_table()
 
 
 def test_every_file_that_the_page_names_exists():
