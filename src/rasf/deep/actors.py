@@ -76,25 +76,6 @@ def by_proposal(outputs: Parts, policies: int) -> Parts:
 class ActorAgent(Agent):
     """The agent for actions that are vectors of `action_size` numbers in [-1, 1]; fields as in `Agent`."""
 
-    @classmethod
-    def create(
-        cls,
-        settings: NetworkSettings,
-        observation_size: int,
-        n_actions: int,
-        training: Tasks,
-        atoms: Array | None = None,
-        policies: int | None = None,
-        **more: Any,
-    ) -> Self:
-        """Return the agent; arguments as for `Agent.create`, but `n_actions` and `atoms` are not used.
-
-        Raises:
-            ValueError: Sizes do not fit together, or a number is invalid.
-        """
-        proposed = len(training.weights) if policies is None else policies
-        return super().create(settings, observation_size, proposed, training, None, proposed, **more)
-
     @property
     def _chosen(self) -> ActorSettings:
         assert isinstance(self.settings, ActorSettings)

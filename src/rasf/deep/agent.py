@@ -180,7 +180,7 @@ class Agent:
         Args:
             settings: The settings, of one of the classes in `rasf.deep.settings`.
             observation_size: Size of an observation, without time inputs.
-            n_actions: Number of actions.
+            n_actions: Number of actions; not used if actions are vectors.
             training: The training tasks.
             atoms: The N atoms of each feature's histogram, (d, N); required for histograms. Default: none.
             policies: Number of policies. Default: one for each task.
@@ -208,8 +208,9 @@ class Agent:
             )
         law = make_law(settings.kind, d, atoms, events, timed=bool(more.get("limit")))
         inputs = observation_size + (TIME_INPUTS if more.get("limit") else 0)
-        sizes = (policies, inputs, checks.whole("n_actions", n_actions), d)
-        return cls(settings, law, *sizes, **more).for_weights(weights)
+        # actions that are vectors are scored as candidates, one of each policy
+        actions = policies if more.get("action_size") else checks.whole("n_actions", n_actions)
+        return cls(settings, law, policies, inputs, actions, d, **more).for_weights(weights)
 
     @classmethod
     def for_world(cls, settings: NetworkSettings, world: World, training: Tasks, **more: Any) -> Self:

@@ -1,8 +1,8 @@
-"""Draw docs/figures/reacher_front.png: return against failures over the acting beta, ours beside the paper's agents.
+"""Draw lab/notes/reacher_front.png: return against failures over the acting beta, ours beside the paper's agents.
 
-    PYTHONPATH=docs .venv/bin/python docs/front_picture.py
+    .venv/bin/python lab/studies/front_picture.py
 
-What is drawn are runs on an H200 by lab/studies/reacher_variants.py, kept in docs/data, and the shipped results.
+What is drawn are runs on an H200 by lab/studies/reacher_variants.py, kept in lab/studies/data, and the shipped results.
 """
 
 import json
@@ -50,7 +50,7 @@ def main():
     axes.set(xlabel="failures on the eight test tasks", ylabel="normalised return on the test tasks", ylim=(0.15, 1.0))
     axes.legend(loc="lower right", fontsize=8)
     axes.grid(alpha=0.3)
-    figure.savefig(HERE / "figures" / "reacher_front.png", dpi=150)
+    figure.savefig(HERE.parent / "notes" / "reacher_front.png", dpi=150)
 
 
 if __name__ == "__main__":
