@@ -19,7 +19,7 @@ worse than the best policy (docs/theory.md).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,7 @@ from rasf.deep.laws import Losses, Networks, Parts, TaskHeads, Transition, Withi
 from rasf.deep.low_rank import MeanLowRank
 from rasf.deep.networks import Heads, Layer, Network, Sizes, choose_policies, encode, plain_outputs, read_heads
 from rasf.deep.replay import Windows
-from rasf.deep.settings import ActorSettings, NetworkSettings
+from rasf.deep.settings import ActorSettings
 from rasf.risk import Risk
 
 _FIRST_ACTIONS = 0.01  # the initial last layer of an actor is multiplied by this, so that first actions are near 0
