@@ -2,6 +2,7 @@
 held to loops in double precision."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,9 @@ from deep.deep_twin import constant_networks, outputs, plain_networks, random_le
 from rasf.deep.agent import Agent, Tasks
 from rasf.envs.reacher.arm import ELBOW_LIMIT, tip_position
 from rasf.envs.reacher.world import Reacher
+from rasf_lab.common.archive import load_archive
 from rasf_lab.paper.reacher.beliefs import Mapped, angles_reaching, beliefs, compare_risks, grid, on_grid, true_variance
+from rasf_lab.paper.reacher.claims import larger_inside
 
 WORLD = Reacher(action_noise=0.0, failure_probability=0.0)
 IN_ORDER, RISKY_LAST = np.arange(4), np.array([2, 3, 0, 1])  # the own tasks of four policies
@@ -209,3 +212,17 @@ def test_without_risk_the_two_are_one(thin_tails):
     assert found["agree"] == 1
     np.testing.assert_allclose(found["apart"], 0, atol=1e-3)
     assert found["level"] > 1
+
+
+@pytest.mark.parametrize(("agent", "test_tasks"), [("rasfc51", 0.865), ("sfdqn-residual", 0.534)])
+def test_the_variance_generalises_to_test_tasks(agent, test_tasks):
+    """Appendix D.2, of the shipped maps of 61 points (means over 3 seeds): how often a circle has more variance.
+
+    For each of 4 policies on each task, after all training. 0.5 is chance; training tasks are the first 4.
+    """
+    shared = load_archive(Path(__file__).parents[3] / "lab" / "results" / "reacher.npz").shared
+    where, variance = grid(61), shared[f"{agent} fine-maps -3/variance_pairs"][-1].astype(float)
+    inside = np.asarray(Reacher().in_circle(where.tips[where.reached]))
+    share = np.array([[larger_inside(one, inside) for one in policy] for policy in variance])
+    assert share[:, 4:].mean() == pytest.approx(test_tasks, abs=1e-3)
+    assert share[:, :4].mean() == pytest.approx(share[:, 4:].mean(), abs=0.01)

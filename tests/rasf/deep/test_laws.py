@@ -104,6 +104,14 @@ def test_projection_is_algorithm_2_s(case):
     np.testing.assert_allclose(single, expected, rtol=0, atol=slack)
 
 
+def test_algorithm_2_as_printed_loses_what_lands_on_an_atom():
+    """With l = u both shares, u - b and b - l, are 0. The projected operator of appendix A.3 loses nothing."""
+    for probs, phi, discount, atoms in (ENDS, ON_ATOMS):
+        b = (np.clip(phi + discount * atoms, atoms[0], atoms[-1]) - atoms[0]) / (atoms[1] - atoms[0])
+        assert not (probs @ ((np.ceil(b) - b) + (b - np.floor(b)))).any()
+        np.testing.assert_allclose(PROJECT(probs, phi, discount, atoms)[0].sum(axis=1), 1.0, atol=1e-6)
+
+
 @modest
 @given(cases())
 @example(ENDS)

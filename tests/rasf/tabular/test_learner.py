@@ -247,3 +247,9 @@ def test_a_model_learns_a_world_of_ones_own(plain_loops):
     assert [policy[rows[cell]] for cell in range(1, 6)] == [1] * 5
     assert learner.value(rows[5]) == pytest.approx(2 * 0.8 / (1 - 0.2 * 0.95), abs=0.1)
     assert seen.failures >= seen.episodes > 200
+
+
+def test_defaults_are_the_paper_s():
+    """Appendix C.2. "Much smaller" step sizes of Sigma (appendix A.1) are here a fifth of those of psi."""
+    given = TableSettings()
+    assert (given.gamma, given.epsilon, given.alpha, given.alpha_sigma, given.alpha_w) == (0.95, 0.12, 0.5, 0.1, 0.5)

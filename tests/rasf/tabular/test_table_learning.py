@@ -87,3 +87,20 @@ def test_sampled_updates_approach_the_exact_moments(sigma):
         error = np.abs(learned - true) / np.abs(true).max(0)
         assert error.mean() < 0.01
         assert error.max() < 0.05
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.1])
+def test_a_constant_step_size_makes_a_learned_covariance_too_large(alpha):
+    """Double sampling: psi and Sigma are learned from the same steps. At a last step Sigma is 2 / (2 - alpha) times it.
+
+    psi hovers about the mean of phi with variance alpha / (2 - alpha), which delta delta^T counts as risk.
+    """
+    rng, steps = np.random.default_rng(0), 20_000
+    rule = make_rule(alpha=alpha, alpha_sigma=0.02, sigma=SigmaForm.FULL)
+    table, after, scratch = table_of(rule, 1, 1, 1), np.zeros(2), np.empty(1)
+    total = 0.0
+    for n, phi in enumerate(rng.normal(size=(steps, 1))):
+        learn_entry(table, rule, 0, find_policy(table, 0, 0), 0, phi, after, scratch)
+        if n >= 1_000:
+            total += contents(table, rule, 1, 2)[0, 0, 1, 0]
+    assert total / (steps - 1_000) == pytest.approx(2 / (2 - alpha), rel=0.05)

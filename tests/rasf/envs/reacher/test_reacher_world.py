@@ -258,3 +258,19 @@ def test_lists_and_arrays_make_the_world_that_tuples_make(kind):
     assert same.risky == (1,)
     assert {type(number) for number in same.targets[0] + same.risky} == {float, int}
     assert Reacher(targets=((1, 0), (0, 1)), risky=kind([])).risky == ()
+
+
+def test_a_circle_pays_on_average():
+    """Appendix C.3: a neutral arm goes to the target if a failure costs less on average than staying at the edge."""
+    world = Reacher()
+    assert world.failure_cost * world.failure_probability == pytest.approx(0.105)
+    assert world.failure_cost * world.failure_probability <= 4 * world.radius
+
+
+def test_the_paper_s_support_holds_the_returns_of_arms_that_do_not_fail_most_steps():
+    """C51's [-30, 10] has a tight upper end. Below, a return of failures at most steps would be clipped: to -37.2."""
+    world, gamma = Reacher(), 0.9
+    lowest = 1 - 4 * (np.hypot(*world.target_positions().T).max() + np.hypot(*tip_position(np.zeros(4))))
+    assert 1 / (1 - gamma) == pytest.approx(10)
+    assert (lowest - world.failure_cost) / (1 - gamma) == pytest.approx(-37.2)
+    assert lowest / (1 - gamma) == pytest.approx(-7.2)
