@@ -132,8 +132,9 @@ class LibraryScene(Scene):
     def scores_at(self, obs: object, w: Floats, risk: Risk, ways: Ways = PLAIN, t: int = 0) -> SceneScores:
         """Return the scores of every policy and action at `obs` after t steps. A limit is on the sum from then."""
         found = self.library.scores(obs, w, risk, self.limits(ways), t)
-        action, driver = int(found.action) - self.library.environment.first_action, int(found.source)
-        return SceneScores(found.values, found.mean, found.std, action, driver, bool(found.seen), self.library.gamma)
+        assert found.candidate is not None
+        candidate, driver = int(found.candidate), int(found.source)
+        return SceneScores(found.values, found.mean, found.std, candidate, driver, bool(found.seen), self.library.gamma)
 
     def evaluate(
         self,

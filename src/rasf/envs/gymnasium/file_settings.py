@@ -160,6 +160,7 @@ _ENVIRONMENTS: dict[str, Rules] = {  # keys are ids without their versions
         "action_noise": _number(0, 10),
         "episode_length": _whole(1, 100_000),
         "observation": _one_of("raw", "wrapped", "sincos"),
+        "continuous": _flag,
     },
     **{f"rasf/{road}": _HIGHWAY | {"compiled": _flag} for road in ("Highway", "Merge", "Roundabout", "Intersection")},
     **dict.fromkeys(
