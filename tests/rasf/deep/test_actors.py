@@ -272,6 +272,38 @@ def test_a_library_scores_and_acts_as_the_agent_in_its_own_units(name):
         np.testing.assert_array_equal(again.arrays()[part], array)
 
 
+def test_policies_with_other_actors_are_not_merged():
+    agent, wide = agent_of(), agent_of(widths=(6, 4))
+    first, second = (policies_of(agent, random_networks(agent, seed)) for seed in range(2))
+    both = ActorPolicies.merge([first, second])
+    x = observations(agent)
+    np.testing.assert_array_equal(both.proposals(x), np.concatenate([first.proposals(x), second.proposals(x)], axis=1))
+    networks, other = random_networks(agent), random_networks(wide)
+    mixed = policies_of(agent, networks._replace(actor=other.actor))
+    more = agent_of(action_size=P + 1)
+    for one in (mixed, policies_of(more, random_networks(more))):
+        with pytest.raises(ValueError, match=r"must agree in (actor_widths|action_size)"):
+            ActorPolicies.merge([first, one])
+
+
+def test_shared_layers_stay_shared_only_if_they_are_equal():
+    agent = agent_of(shared=True)
+    networks = random_networks(agent)
+    first = policies_of(agent, networks)
+    same = ActorPolicies.merge([first, first])
+    assert len(same.actor.hidden[0].weight) == 1
+    other = ActorPolicies.merge([first, policies_of(agent, random_networks(agent, 1))])
+    assert len(other.actor.hidden[0].weight) == 2 * K
+    half = policies_of(agent, networks._replace(actor=random_networks(agent, 1).actor))
+    mixed = ActorPolicies.merge([first, half])  # equal critics, other actors
+    x = observations(agent)
+    np.testing.assert_allclose(mixed.proposals(x)[:, K:], half.proposals(x), atol=1e-6)
+    again = ActorPolicies.restore(mixed.describe(), mixed.arrays())
+    np.testing.assert_array_equal(again.proposals(x), mixed.proposals(x))
+    np.testing.assert_array_equal(again.scores(x, W[1], MeanVariance(-1.0)).values,
+                                  mixed.scores(x, W[1], MeanVariance(-1.0)).values)  # fmt: skip
+
+
 # --- updates
 
 
