@@ -110,7 +110,7 @@ class ActorAgent(Agent):
 
     def updates_for(self, steps: int) -> int:
         """Return the number of updates after a round of `steps` steps, rounded up to a whole number."""
-        return math.ceil(self._chosen.updates * steps)
+        return math.ceil(self._chosen.updates * steps - 1e-9)  # a whole number may be rounded to slightly more
 
     def memory_needed(self, transitions: int, observation_size: int, features: int, item: int = 4) -> float:
         """Return an estimate of the bytes that training needs; arguments as for `Agent`."""

@@ -10,8 +10,10 @@ The steps of a task are divided equally among the risks. The steps of one task a
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -94,6 +96,9 @@ def train_networks(
         declared = None if bounds is None else env.declared_bounds
     stream = _Stream(training, settings.interleaved)
     world = compiled_world(env) if base_library is None else None
+    if world is not None and env.actions.size:  # updates of a round are rounded up, and the plan counts all of them
+        n = len(stream.w) if settings.interleaved else 1
+        settings = replace(settings, updates=math.ceil(settings.updates * n) / n)
     if settings.objects:
         _check_rows(settings.objects, env.encoder.describe())
     sizes = (env.encoder.vector_size, env.n_actions, stream.tasks, atoms, len(stream.policies.beta))
