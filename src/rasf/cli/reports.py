@@ -98,7 +98,9 @@ def print_library(file: Path, library: PolicyLibrary) -> None:
     on = f"{described.title}{f' ({arguments})' if arguments else ''}"
     risks = list(dict.fromkeys(short_risk(risk_to_text(policy.risk)) for policy in library.policies))
     say(f"{file}: {counted_policies(len(library.policies))} of {library.agent} on {on}")
-    say(f"features {library.n_features}, actions {library.sources.n_actions}, gamma {library.gamma:g}")
+    size = library.sources.action_size
+    actions = f"vectors of {size} numbers" if size else library.sources.n_actions
+    say(f"features {library.n_features}, actions {actions}, gamma {library.gamma:g}")
     say(f"trained for {', '.join(risks)}")
     for made in _made(library.provenance):
         say(made)

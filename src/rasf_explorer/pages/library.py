@@ -36,7 +36,9 @@ class LibraryPage(Page):
         # the evaluated state, and the reports for the chosen and the neutral risk, or for the neutral risk alone
         self._found: tuple[State, tuple[Report, ...]] | None = None
         self._episodes, self._evaluations = 100, 0
-        self.actions = self.brief = tuple(f"action {i}" for i in range(scene.library.environment.n_actions))
+        sources = scene.library.sources
+        name = "action of policy" if sources.action_size else "action"
+        self.actions = self.brief = tuple(f"{name} {i}" for i in range(sources.n_actions))
         self._evaluating = CancelPrevious(context.say)
         self._build()
         context.remember(state)

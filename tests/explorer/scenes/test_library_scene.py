@@ -9,6 +9,7 @@ from small_reacher import random_reacher
 import rasf
 from rasf import CVaR, MeanVariance
 from rasf.envs.gymnasium.single import open_environment
+from rasf.envs.reacher import Reacher
 from rasf.library.policy_library import PolicyLibrary
 from rasf_explorer.scenes.four_room import FourRoomScene
 from rasf_explorer.scenes.library import LibraryScene
@@ -209,3 +210,18 @@ def test_what_is_missing_is_said_once_it_was_looked_for(library, monkeypatch):
     assert scene.can_run() is None
     scene.warm(lambda: False)
     assert scene.can_run() == "The library cannot act here: env 'x' cannot be made: it needs Box2D."
+
+
+def test_policies_with_continuous_actions_have_the_generic_view():
+    """The actions that are scored are those of the policies."""
+    world = Reacher(continuous=True, episode_length=12)
+    arm = rasf.learn(world, tasks=world.tasks((0, 1)), steps_per_task=40, widths=(4,), batch=4, warmup=10)
+    scene = scene_of(arm)
+    assert type(scene) is LibraryScene
+    w, risk = world.tasks((3,))[0], MeanVariance(-1.0)
+    scores = scene.first_scores(w, risk, 0)
+    assert scores.values.shape == scores.std.shape == (2, 2)
+    assert scores.action == scores.values.max(axis=0).argmax()
+    assert scores.driver == scores.values[:, scores.action].argmax()
+    found = scene.evaluate(w, {"plain": risk}, 3, 0, lambda share: None)
+    assert found.reports["plain"].lengths.tolist() == [12] * 3

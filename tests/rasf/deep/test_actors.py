@@ -39,7 +39,7 @@ from rasf.deep.laws import Within
 from rasf.deep.networks import Heads
 from rasf.deep.settings import ActorSettings
 from rasf.library.networks.actor_policies import ActorPolicies, policies_of
-from rasf.risk import MeanVariance
+from rasf.risk import MeanVariance, MonotoneMeanVariance
 
 K, N, P, D, B = 3, 2, 2, 3, 4
 W = np.array([(1.0, -0.5, 0.2), (0.3, 2.0, -1.0), (0.0, 0.5, 0.7)], np.float32)
@@ -272,6 +272,38 @@ def test_a_library_scores_and_acts_as_the_agent_in_its_own_units(name):
         np.testing.assert_array_equal(again.arrays()[part], array)
 
 
+def test_policies_with_other_actors_are_not_merged():
+    agent, wide = agent_of(), agent_of(widths=(6, 4))
+    first, second = (policies_of(agent, random_networks(agent, seed)) for seed in range(2))
+    both = ActorPolicies.merge([first, second])
+    x = observations(agent)
+    np.testing.assert_array_equal(both.proposals(x), np.concatenate([first.proposals(x), second.proposals(x)], axis=1))
+    networks, other = random_networks(agent), random_networks(wide)
+    mixed = policies_of(agent, networks._replace(actor=other.actor))
+    more = agent_of(action_size=P + 1)
+    for one in (mixed, policies_of(more, random_networks(more))):
+        with pytest.raises(ValueError, match=r"must agree in (actor_widths|action_size)"):
+            ActorPolicies.merge([first, one])
+
+
+def test_shared_layers_stay_shared_only_if_they_are_equal():
+    agent = agent_of(shared=True)
+    networks = random_networks(agent)
+    first = policies_of(agent, networks)
+    same = ActorPolicies.merge([first, first])
+    assert len(same.actor.hidden[0].weight) == 1
+    other = ActorPolicies.merge([first, policies_of(agent, random_networks(agent, 1))])
+    assert len(other.actor.hidden[0].weight) == 2 * K
+    half = policies_of(agent, networks._replace(actor=random_networks(agent, 1).actor))
+    mixed = ActorPolicies.merge([first, half])  # equal critics, other actors
+    x = observations(agent)
+    np.testing.assert_allclose(mixed.proposals(x)[:, K:], half.proposals(x), atol=1e-6)
+    again = ActorPolicies.restore(mixed.describe(), mixed.arrays())
+    np.testing.assert_array_equal(again.proposals(x), mixed.proposals(x))
+    np.testing.assert_array_equal(again.scores(x, W[1], MeanVariance(-1.0)).values,
+                                  mixed.scores(x, W[1], MeanVariance(-1.0)).values)  # fmt: skip
+
+
 # --- updates
 
 
@@ -296,9 +328,9 @@ def compiled(agent, by=None):
     return jax.jit(agent.update if by is None else partial(agent.update, by=by))
 
 
-def updated(agent, learner, by=None):
+def updated(agent, learner, by=None, weights=W, beta=BETA):
     """One update, for the task and the beta of each policy, or for a risk of all policies."""
-    policies = Policies(W[: agent.policies], BETA[: agent.policies]) if by is None else by
+    policies = Policies(weights[: agent.policies], beta[: agent.policies]) if by is None else by
     given = {"within": WITHIN, "weight": WEIGHT, "spread": SPREAD} | ({"by": policies} if by is None else {})
     return compiled(agent, by)(learner, batch_of(agent), Tasks.of(W[: agent.policies]), **given)
 
@@ -452,6 +484,26 @@ def test_gradients_of_actors_by_finite_differences(name, by):
     largest = max(np.abs(part).max() for one in expected for part in flat(one))
     assert largest > 0.01
     assert_slopes(found, Heads(1, agent.action_size), expected, 1e-3 * largest)
+
+
+@pytest.mark.parametrize("risk", [MeanVariance, MonotoneMeanVariance])
+def test_gradients_are_finite_where_weights_are_zero(risk):
+    """Also for a task without any weight, whose return has no variance."""
+    agent, w = replace(agent_of(), risk=risk), np.array([(0, 0, 0), (1, 0, 0), (1, 1, 1)], np.float32)
+    after, _ = updated(agent, random_learner(agent), weights=w, beta=np.array([-1, 0, -2], np.float32))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(after.online))
+
+
+def test_updates_of_a_round_are_rounded_up():
+    for updates, steps, expected in (
+        (0.25, 1, 1),
+        (0.25, 4, 1),
+        (0.25, 5, 2),
+        (7 / 25, 25, 7),
+        (1 / 3, 3, 1),
+        (2.0, 3, 6),
+    ):
+        assert agent_of(updates=updates).updates_for(steps) == expected
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -45,7 +45,7 @@ class ReacherEnv(gym.Env[Floats32, Any]):
         one_of("engine", engine, ENGINES)
         one_of("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         self.world = Reacher(**world)
-        self.signs, self.max_episode_steps = self.world.signs, self.world.episode_length
+        self.signs, self.events, self.max_episode_steps = self.world.signs, self.world.events, self.world.episode_length
         self.feature_names, self.preferred_agent = self.world.feature_names, self.world.preferred_agent
         self.engine, self.render_mode = engine, render_mode
         self._physics: Callable[..., Floats] = physics

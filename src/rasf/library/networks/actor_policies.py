@@ -112,7 +112,8 @@ class ActorPolicies(NetworkPolicies):
         of_actor = {name: array for name, array in arrays.items() if name.startswith("actor/")}
         others = {name: array for name, array in arrays.items() if name not in of_actor}
         law, gamma, critic, inputs, limit = cls._read_file(description, others, size)
-        layout = _layout(policies, inputs, widths, size, description.get("shared", False) is True)
+        first = arrays.get("actor/hidden/0/weight", np.zeros(0))  # merged actors may share layers if critics do not
+        layout = _layout(policies, inputs, widths, size, first.shape[:1] == (1,))
         if set(of_actor) != set(layout):
             different = min(set(of_actor) ^ set(layout))
             raise ValueError(f"arrays must be those of actors of widths {widths}; {different!r} is missing or unknown")

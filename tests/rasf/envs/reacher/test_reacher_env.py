@@ -2,6 +2,8 @@ import subprocess
 import sys
 
 import gymnasium as gym
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
@@ -9,7 +11,7 @@ from gymnasium.utils.env_checker import check_env
 import rasf
 from rasf.envs.reacher.arm import physics, tip_position
 from rasf.envs.reacher.env import ReacherEnv
-from rasf.envs.reacher.world import TORQUES, Reacher
+from rasf.envs.reacher.world import TORQUES, Noise, Reacher
 from rasf_lab.paper.reacher.beliefs import angles_reaching
 
 STILL = 4
@@ -236,3 +238,67 @@ def test_registered_on_import_and_made_with_arguments():
     assert env.step(STILL)[1].shape == (3,)
     same = gym.make("rasf/Reacher-v0", targets=np.array([(0.1, 0.0), (0.0, 0.1)]), risky=[1], observation="sincos")
     assert same.unwrapped.world == env.unwrapped.world
+
+
+# --- continuous actions
+
+
+def test_spaces_of_torques():
+    env = ReacherEnv(continuous=True)
+    assert env.action_space == gym.spaces.Box(-1.0, 1.0, (2,))
+    assert (env.world.n_actions, env.world.action_size) == (0, 2)
+    assert (env.preferred_agent, ReacherEnv().preferred_agent) == ("rasftd3", "rasfc51")
+    assert (Reacher().n_actions, Reacher().action_size) == (9, 0)
+    for wrong in (1, "yes", None):
+        with pytest.raises(ValueError, match="continuous must be True or False"):
+            ReacherEnv(continuous=wrong)
+
+
+@pytest.mark.parametrize("engine", ["closed_form", "mujoco"])
+def test_torques_pass_the_checker(engine):
+    check_env(gym.make("rasf/Reacher-v0", continuous=True, engine=engine, render_mode="rgb_array").unwrapped)
+
+
+def test_a_step_by_torques_is_that_of_the_world_with_the_same_draws():
+    """Of the formula in numpy, and of the compiled world."""
+    env, world = ReacherEnv(continuous=True), Reacher(continuous=True)
+    advance, observe = jax.jit(world.advance), jax.jit(world.observe)
+    draws, actions = np.random.default_rng(5), np.random.default_rng(6).uniform(-1, 1, (200, 2)).astype(np.float32)
+    actions[:2] = [[1, -1], [-1, 1]]
+    _, info = env.reset(seed=5)
+    state = np.concatenate([draws.uniform([-np.pi, -np.pi / 2], [np.pi, np.pi / 2]), np.zeros(2)])
+    assert (info["state"] == state).all()
+    failures = 0
+    for action in actions:
+        push, chance = 0.03 * draws.standard_normal(2), np.array(draws.random())
+        compiled, features = advance(jnp.asarray(state), jnp.asarray(action), Noise(push, chance))
+        state = physics(state, np.clip(action + push, -1, 1))
+        observation, phi, _, _, info = env.step(action)
+        assert (info["state"] == state).all()
+        np.testing.assert_allclose(compiled, state, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(observe(compiled), observation, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(features[:-1], phi[:-1], atol=1e-5)
+        failures += phi[-1]
+    assert failures >= 0
+
+
+def test_the_torques_of_the_nine_actions_are_those_of_the_discrete_arm():
+    discrete, continuous = ReacherEnv(), ReacherEnv(continuous=True)
+    for env in (discrete, continuous):
+        env.reset(seed=3)
+    for action in np.random.default_rng(0).integers(0, 9, 100):
+        one, other = discrete.step(action), continuous.step(np.array(TORQUES[action], np.float32))
+        np.testing.assert_array_equal(one[0], other[0])
+        np.testing.assert_array_equal(one[1], other[1])
+
+
+@pytest.mark.parametrize(
+    "action",
+    [np.zeros(3, np.float32), np.array([0.0, 1.5], np.float32), np.array([0, np.nan], np.float32), np.array(0)],
+)
+def test_torques_outside_are_refused_and_change_nothing(action):
+    env = ReacherEnv(continuous=True, episode_length=1)
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"action must be two torques in \[-1, 1\], float32"):
+        env.step(action)
+    assert env.step(np.zeros(2, np.float32))[3]
