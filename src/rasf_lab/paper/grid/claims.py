@@ -44,7 +44,7 @@ def suboptimal(got: float, ideal: float) -> Finding:
 
 
 def stitches(differs: list[int], states: int, got: float, theirs: list[float]) -> Finding:
-    """Return the finding on claim G4, that risk-averse GPI differs from both sources, and has a higher utility.
+    """Return the finding on claim G4, that risk-averse GPI acts unlike both sources, and has a higher utility.
 
     Args:
         differs: for each source, the number of reachable states in which GPI takes another action.

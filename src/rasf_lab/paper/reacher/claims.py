@@ -226,10 +226,10 @@ MEASURES: Mapping[str, Measure[Measures]] = {
 
 
 def far_exceeds(measured: Measures, agent: str, rival: str) -> Reading | None:
-    """Return the verdict on claim R3 as a `Reading`. The claim compares final test returns; None if runs are missing.
+    """Return the verdict on claim R3, which compares final test returns; None if runs are missing.
 
-    The `Reading` also reports the difference to RaC51 trained with relabelled transitions, and the probability that our
-    agent is better on a test task.
+    The text `measured` also has the difference to RaC51 trained with relabelled transitions, and the probability that
+    our agent is better on a test task.
 
     Args:
         measured: the measures of all runs.
@@ -265,7 +265,7 @@ def _gap_to(m: Measures, ours: str, other: str) -> Interval:
 
 
 def graceful(measured: Measures, *agents: str) -> Reading | None:
-    """Return the verdict on claim R5 as a `Reading`; None if runs are missing.
+    """Return the verdict on claim R5; None if runs are missing.
 
     The rule: no step from one beta to the next lowers either agent's final test return by 0.25 or more, and at every
     beta the first agent has a higher final test return than the second agent.
