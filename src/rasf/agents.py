@@ -167,5 +167,5 @@ def check_acting(law: LawKind, risk: Risk, *, covariance: bool = True) -> None:
 
 
 def acting_risk(risk: Risk) -> Risk:
-    """Return the risk for acting, given the risk of planning: `MeanVariance` for `NestedEntropic`, else the same."""
+    """Return the risk for acting, given the risk of planning: `MeanVariance` for `NestedEntropic`, else `risk`."""
     return MeanVariance(risk.beta) if isinstance(risk, NestedEntropic) else risk

@@ -131,7 +131,7 @@ def write_atomically(path: Path, write: Callable[[str], object]) -> None:
 
 def _write_stream(path: Path, write: Callable[[str], object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        whole, number = os.path.join(folder, "whole"), _descriptor(path)  # first a file, because `write` may seek
+        whole, number = os.path.join(folder, "whole"), _descriptor(path)  # first write a file, because `write` may seek
         write(whole)
         if number is not None:  # flush, so that earlier printed text is written first
             with suppress(AttributeError, ValueError):  # standard output is missing or closed
@@ -202,7 +202,7 @@ def is_locked(path: Path) -> bool | None:
 
 @contextmanager
 def _lock_of(path: str | Path) -> Iterator[bool | None]:
-    """Yield whether a file is locked, or None if unknown. If not, no writer can lock it during the `with` block."""
+    """Yield whether a file is locked, or None if unknown. If it is free, no writer can lock it in the `with` block."""
     if fcntl is None:
         yield None
         return

@@ -1,6 +1,6 @@
 """Commands made from declared arguments. Values are given by options, or by a TOML file (`--config`).
 
-Options and file have the same names, and the same functions read their values. Options take precedence.
+The keys of the file are the names of the options. The same functions read values from both. Options take precedence.
 """
 
 from __future__ import annotations
@@ -116,7 +116,10 @@ def own_environment(library: PolicyLibrary) -> str:
 
 
 def arguments_like(library: PolicyLibrary, env_id: str, given: Header) -> Header:
-    """Return an environment's keyword arguments: those of training if it is the library's own, updated by `given`."""
+    """Return the keyword arguments for an environment.
+
+    These are `given`, and for the library's own environment also the arguments of training that are not in `given`.
+    """
     return library.environment.make_kwargs(**given) if env_id == library.environment.id else given
 
 

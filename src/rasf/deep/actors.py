@@ -14,6 +14,8 @@ The actions of all K policies at a state are the candidates of GPI, called *prop
 actions, so that scores have shape (K, B, A) with A = K. Entry (i, b, j) is the score of policy i for the action that
 policy j proposes at observation b. GPI over any finite set of actions that contains the action of every policy is never
 worse than the best policy (docs/theory.md).
+
+In an update, only C of the K policies learn (setting `policies_per_update`). Other shapes are as in `rasf.deep.agent`.
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ class ActorAgent(Agent):
         """Return an estimate of the bytes that training needs; arguments as for `Agent`."""
         found = super().memory_needed(transitions, observation_size, features, item)
         widths, taught = sum(self._chosen.widths), min(self.policies, self._chosen.policies_per_update)
-        # hidden outputs, and their gradients, of three critics and the actor, for the own action of each policy
+        # hidden outputs, with gradients, of three networks of the critic and of the actor, at the actions of the actor
         return found + 4.0 * 2 * 4 * taught * self._chosen.batch * widths
 
     def init(self, key: Array) -> Learner:

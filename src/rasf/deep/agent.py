@@ -19,7 +19,8 @@ With a `limit`, an episode and its return end after this number of steps. The ti
 (`Clock`), and the remaining return after the last step is 0. Without a limit, returns are continuing.
 
 Shapes: K policies, T tasks, d features, m numbers per observation, n inputs of the networks, A actions, B observations
-or windows of a batch. A network has H heads with M numbers each.
+or windows of a batch. A return distribution has one or more parts, which are stacks of K networks (`rasf.deep.laws`). A
+part has H heads with M numbers each.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Policies(NamedTuple):
 
 
 class Learner(NamedTuple):
-    """The part of the training state that updates change.
+    """The networks, the state of the optimiser and the number of updates, which change during training.
 
     Attributes:
         online: The networks that are trained.
@@ -256,7 +257,7 @@ class Agent:
             ValueError: The number of updates is not a whole number of at least 1.
         """
         updates = self.settings.updates * steps
-        if updates < 1 or abs(updates - round(updates)) > 1e-6:  # 7 / 25 * 25 is not 7
+        if updates < 1 or abs(updates - round(updates)) > 1e-6:  # rounded, because 7 / 25 * 25 is not exactly 7
             raise ValueError(f"updates must be a whole number for a round of {steps} steps, got {updates:g}")
         return round(updates)
 
@@ -365,7 +366,7 @@ class Agent:
         return tuple(choose_policies(one, chosen) for one in networks)
 
     def copy_target(self, learner: Learner) -> Learner:
-        """Return the learner with the online networks as target networks, or without any if `target_period` is 0."""
+        """Return the learner with copies of the online networks as target networks, unless `target_period` is 0."""
         copied = jax.tree.map(jnp.copy, learner.online) if self.settings.target_period else ()
         return learner._replace(target=copied)
 
@@ -474,7 +475,7 @@ class Agent:
         Args:
             learner: The state before the update.
             batch: B windows: transitions with the steps that follow them.
-            tasks: The tasks of the stream.
+            tasks: The tasks in which experience is collected.
             by: Either one risk, for which policy k learns task k, or the task and the beta of each policy.
             within: The range of each feature over all steps so far.
             weight: The weight (B,) of each window's loss. Default: 1.

@@ -285,7 +285,7 @@ class Scaling(NamedTuple):
         return agent.law.in_units(folded, self.units, self.spread)
 
     def _folded(self, network: Network, leading: int = 0) -> Network:
-        """The network with the scaling of inputs folded into its first layer; `leading` inputs are not scaled."""
+        """Return the network with scaling folded into its first layer; the first `leading` inputs are not scaled."""
         first = network.hidden[0]
         if isinstance(first, Pairs):
             factor = np.tile(self.factor[: first.numbers], 2)

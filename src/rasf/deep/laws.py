@@ -325,7 +325,7 @@ class MeanOnly:
         return (widths,) * len(self.shapes())
 
     def task_shapes(self, task_heads: TaskHeads) -> tuple[Heads, ...]:
-        """Return one head for each part. Its size is the number of columns of the reduced last layer."""
+        """Return one head for each part, with as many numbers as the reduced last layer has columns."""
         return tuple(Heads(1, one.heads.bias.shape[-1]) for one in task_heads.networks)
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
@@ -403,7 +403,7 @@ class MeanCovariance(MeanOnly):
         return outputs[0][..., 0, 0], outputs[1][..., 0, 0]
 
     def losses(self, chosen: Parts, following: Parts, given: Transition) -> Losses:
-        """Return half the squared errors of psi and of Sigma, summed over entries and policies."""
+        """Return half the squared errors of psi and Sigma, summed over policies and over the entries of both arrays."""
         delta = _difference(chosen, following, given)
         rows, columns = packed_indices(self.features)
         fixed = jax.lax.stop_gradient(delta)

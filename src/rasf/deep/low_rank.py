@@ -34,7 +34,8 @@ networks with separate layers, psi_1 and psi_2, whose errors differ. Both networ
                     + 1/4 of the output of the other network
 
 This is a softer form of clipped double Q-learning (Fujimoto and others, 2018). In the last part of training the
-policies are frozen (setting `freeze`). There is no such maximum then, and the target contains the mean of both outputs.
+policies are frozen (setting `freeze`): frozen networks choose a', so the choice no longer selects errors of the
+networks that learn. The target then contains the mean of both outputs.
 
 The mean of the two networks is used to act and to predict. Half the difference of the two, D = (psi_1 - psi_2) . w / 2,
 is an estimate of the error of this mean. Let a* = argmax_b psi(s, b) . w be the action that the same policy takes
@@ -42,7 +43,7 @@ without risk. The score of an action a is lowered by twice the estimated error o
 
     score(s, a)  =  risk[psi . w, w' Sigma w] - 2 |D(s, a) - D(s, a*)|          without risk: psi . w
 
-So a risk-averse policy departs from a* only if the gain is larger than this error. The score of a* is not lowered.
+So a risk-averse policy departs from a* only for a gain of more than twice this error. The score of a* is not lowered.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ from rasf.deep.laws import Losses, MeanOnly, Networks, Parts, RiskOf, TaskHeads,
 from rasf.deep.networks import Heads, Layer, fold_heads
 from rasf.risk import Risk
 
-RANK = 2  # the default rank, for more than two features
+RANK = 2  # the rank that `make_law` chooses for three or more features; for d = 1 or 2 features it is d - 1
 _FLOOR = 1e-3  # the constant e of the module's header
 _RANDOM = 2  # number of random directions u for each feature
 _LOG_ZERO = -1e4  # stands for the logarithm of zero
@@ -92,14 +93,18 @@ class MeanLowRank(MeanOnly):
         return np.isin(np.arange(self.features), self.events)
 
     def shapes(self) -> tuple[Heads, ...]:
-        """Return the shape of each part's outputs: a and b for a network of psi; log s^2 and rows of c for Sigma."""
+        """Return the shape of each part's outputs: a and b for a network of psi; log s^2 and c for Sigma."""
         return *(Heads(1 + self.timed, self.features),) * self.mean_networks, Heads(1 + self.rank, self.features)
 
     def layers(self, widths: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
         return *(widths,) * self.mean_networks, tuple((width + 1) // 2 for width in widths)
 
     def mean_heads(self, networks: Networks, w: Array) -> TaskHeads:
-        """Reduce each network of psi to a . w and b . w, without events, and the logarithms of the events' means."""
+        """Reduce each network of psi to the outputs from which the mean of the return is computed.
+
+        These are a . w and, with a time limit, b . w, both without the events. The other outputs are the logarithms of
+        the means of the events.
+        """
         xp, events = array_namespace(w), np.array(self.events, int)
         plain, every = xp.where(self._is_event, 0.0, w), np.arange(self.shapes()[0].size)
         zeros = xp.zeros_like(plain)

@@ -5,17 +5,17 @@
 The last layer has H heads of M numbers for each of A actions. If the K networks share the hidden layers, axis 0 of the
 arrays of these layers has length 1.
 
-The activation of hidden layers is tanh. The first layer may have sines instead, with learned frequencies and phases. A
-new layer of sines distinguishes nearby states. A new layer of tanh hardly does, because it is almost linear.
+The activation of hidden layers is tanh. The first layer may have sines instead, with learned frequencies and phases.
+Before training, a layer of sines distinguishes nearby states. A layer of tanh hardly does, because it is almost linear.
 
 An observation may be a list of objects, the first of which is the agent. The first layer is then applied to each pair
-of the agent and an object (`Pairs`). Further layers are applied to each object separately (`Each`). All objects have
-the same weights. The maxima of the outputs over all objects are the inputs of the next layer. So the order of the
-objects has no effect, and learning about one object applies to all objects. Objects whose numbers are all zero are
+of the agent and an object (`Pairs`). Further layers are applied to each object separately (`Each`), with the same
+weights for all objects. The maxima of the outputs over all objects are the inputs of the next layer. So the order of
+the objects has no effect, and learning about one object applies to all objects. Objects whose numbers are all zero are
 absent and ignored. The activation of such networks is ReLU, because values change sharply close to a collision.
 
-An update mostly reads the last layer's weights W (K, m, A, X). There are two ways to compute the outputs of one action
-a. The way with the smaller intermediate result is used:
+Most of the memory that an update reads holds the last layer's weights W (K, m, A, X). There are two ways to compute the
+outputs of one action a. The way with the smaller intermediate result is used:
 
     m < X     (h x e_a) . W, where h x e_a is the flattened outer product of h and the one-hot vector of a, and W has
               the shape (m A, X). Outputs of other actions and their zero gradients are not written to memory.

@@ -207,7 +207,7 @@ class HostReplay:
             np.empty((0, end - begin), kind) for (begin, end), kind in zip(pairwise(ends), kinds, strict=True)
         ]
         self._following: Ints = np.zeros(0, np.int64)
-        self._latest: Ints = np.full(environments, -1, np.int64)  # index of each running episode's newest row, or -1
+        self._latest: Ints = np.full(environments, -1, np.int64)  # newest row of each environment's episode, or -1
         self._capacity, self._stored = capacity, 0
         self._grow(_FIRST_ROWS)
 
@@ -215,7 +215,7 @@ class HostReplay:
         return min(self._stored, self._capacity)
 
     def state(self) -> dict[str, Any]:
-        """Return the stored rows and their links, for checkpoints."""
+        """Return the stored rows and the indices that connect rows of an episode, for checkpoints."""
         parts = tuple(part[: len(self)] for part in self._parts)
         links = {"following": self._following[: len(self)], "latest": self._latest}
         return {"parts": parts, "stored": self._stored, **links}

@@ -200,7 +200,7 @@ class SteppedLearner:
         self._rated: tuple[Ints, Array] | None = None
         self._acted: tuple[npt.NDArray[np.float32], npt.NDArray[Any]] | None = None
         self._held = Held.none(agent, num_envs)
-        self._age: Ints = np.zeros(num_envs, np.int64)  # steps so far of the running episodes
+        self._age: Ints = np.zeros(num_envs, np.int64)  # number of steps so far in each running episode
         self._refresh()
 
     @property

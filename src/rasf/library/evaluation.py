@@ -1,8 +1,8 @@
 """Reports of episodes that a library acted in: measures with intervals.
 
     return        sum_t r_t, undiscounted, and sum_t gamma^t r_t, discounted, with r_t = phi_t . w
-    variance      over episodes
-    CVaR          the mean of the worst tenth of the episodes
+    variance      of these returns over episodes
+    CVaR          the mean of the worst tenth of these returns
     failures      steps that the environment, or the caller's rule, marks as failures
     sums          of every feature over an episode, undiscounted
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rasf.library.calibration.bounds import Bounds
 
 WORST = 0.1  # share of the episodes in CVaR
-_FEW = 20  # returns of at least this number of episodes are compared with predictions
+_FEW = 20  # with fewer episodes, returns are not compared with predictions
 _NEAR = 0.25  # tolerated difference between realised and predicted mean, in standard deviations
 _ALIKE = 1.25  # tolerated factor between realised and predicted standard deviation
 _SURELY = 1.5  # factor by which 95 % intervals are widened, because several features are compared
@@ -302,7 +302,7 @@ class Comparison:
         return event_difference(mine, first) if measure == "failures" else mean_interval(mine - first)
 
     def remarks(self) -> list[str]:
-        """Return a sentence for each risk whose value is lower for its own returns than for those of neutral acting.
+        """Return a sentence for each risk by whose own measure the returns of neutral acting are better.
 
         Rows with limits or prices are skipped. Without a neutral row the list is empty.
         """

@@ -149,7 +149,7 @@ class FrozenPolicies(Protocol):
         """Return whether any policy has data for each observation (B,); always True for networks."""
 
     def act(self, obs: np.ndarray, w: Floats, risk: Risk) -> np.ndarray:
-        """Return actions (B,), or (B, P) if actions are vectors, by GPI; ties go to the lowest candidate."""
+        """Return actions (B,), or (B, P) if actions are vectors, by GPI; ties go to the lowest index."""
 
     def act_one(self, obs: np.ndarray, w: Floats, risk: Risk) -> Any:
         """Return the action for one observation (n,); faster than a batch of one."""

@@ -178,7 +178,7 @@ def learn(
         n_step: Always 1.
         noise: Standard deviation of the Gaussian noise on actions in training, where actions range from -1 to 1.
             Default: 0.2.
-        policies_per_update: The most policies that learn in an update; with more policies, they take turns. Default: 8.
+        policies_per_update: Largest number of policies that learn in an update; with more, they take turns. Default: 8.
 
     Returns:
         A `PolicyLibrary`. Its `history` has the return and the failures of each policy in training, and its `notes`

@@ -80,7 +80,7 @@ class Trials:
                 library.check_environment(opened.describe())
                 if self.failure is not None:
                     opened.count_failures(self.failure)
-                if opened.env is env:  # the caller's environment cannot be copied, so it runs alone
+                if opened.env is env:  # the caller's environment cannot be copied, so only this one runs
                     break
             yield SyncEnvs(environments)
 

@@ -36,7 +36,7 @@ class _Moves(NamedTuple):
 
     indptr: Ints
     successor: Ints
-    weight: Floats  # the probability of the transition, or another weight
+    weight: Floats  # the factor of the transition in a sum, such as its probability
 
 
 def _moves(mdp: FiniteMDP, weight: Floats | None = None) -> _Moves:

@@ -2,19 +2,20 @@
 
 An end is a terminal state. The method is policy iteration with exact evaluation. The first policy ends with probability
 one: in every state, its action moves nearer to an end with positive probability. An action is changed only for a strict
-gain, so the utility of each policy is at least the utility of the previous policy. A policy that may never end appears
-only where its utility is infinite: if changed actions create a class of states that is never left, an action in this
-class has a strict gain, which recurs for ever. Value iteration, in contrast, may choose a loop without reward and never
-reach the end whose value it has estimated.
+gain, so the utility of each policy is at least the utility of the previous policy. Changed actions can create a set of
+states that is never left. At least one of these changes was a strict gain, which is collected again and again, so the
+utility in this set is infinite. Apart from staying without reward (see below), policies that may never end arise in no
+other way. Value iteration, in contrast, may choose a loop without reward and never reach the end whose value it has
+estimated.
 
-For beta < 0, changing a single action may not repair a utility of -inf. So in states where any policy has a finite
-utility, the first policy must have a finite utility. The utility of a policy pi is -inf exactly where y = sum_n M^n 1
-is infinite, where M = P_pi exp(beta r) contains the transitions between states that are not terminal. The smallest y of
-all policies is the limit of the iteration y <- 1 + min_a M_a y from y = 0. A policy that is greedy for the limit
-attains this smallest y. So if the y of the first policy is infinite in some state, policies that are greedy for the
-iterates are tried. The search stops at a policy whose y is finite everywhere, or infinite only in a set D with M_a y >=
-y for the iterate y and every action a, where M_a is limited to transitions within D. In the second case M_pi^n y >= y
-in D for every policy pi, so every policy has utility -inf in D.
+For beta < 0, changing a single action may not repair a utility of -inf. So the first policy must have a finite utility
+in every state in which at least one policy has a finite utility. The utility of a policy pi is -inf exactly where
+y = sum_n M^n 1 is infinite, where M = P_pi exp(beta r) contains the transitions between states that are not terminal.
+The smallest y of all policies is the limit of the iteration y <- 1 + min_a M_a y from y = 0. A policy that is greedy
+for the limit attains this smallest y. So if the y of the first policy is infinite in some state, policies that are
+greedy for the iterates are tried. The search stops at a policy whose y is finite everywhere. It also stops if y is
+infinite only in a set D in which the last iterate y' satisfies M_a y' >= y' for every action a, with M_a limited to
+transitions within D. Then M_pi^n y' >= y' in D for every policy pi, so every policy has utility -inf in D.
 
 Staying for ever in states without reward has utility 0, and is chosen where all other choices have lower utilities.
 """

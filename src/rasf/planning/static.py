@@ -316,7 +316,7 @@ class _Exact:
         for b in wanted:
             best = self._better(best, b, followed)
         if search and best is not None:
-            for _ in range(_TRIED):  # the threshold of the best return distribution so far may be better
+            for _ in range(_TRIED):  # try the threshold of the best return distribution so far
                 again = self._better(best, float(measure.threshold(best[3].probabilities, best[3].values)), followed)
                 if again is best:
                     break

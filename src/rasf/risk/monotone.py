@@ -34,7 +34,7 @@ from rasf.risk.certainty import CertaintyEquivalent, ascending, normal_density
 from rasf.risk.cvar import convolution
 
 _STEPS = 4  # number of steps of Newton's method, which give a relative error of at most 2e-10
-_LEAST_GOAL = 1e-20  # smaller goals are raised to this one, because their roots z < -9.3 are too far out for float32
+_LEAST_GOAL = 1e-20  # smaller values of 1 / (theta s) are raised to this, because float32 cannot compute their z
 _LEAST_STEEP = 1e-3  # if theta s is smaller, g(-z) + theta s Phi(z) is replaced by theta s, its value up to rounding
 
 

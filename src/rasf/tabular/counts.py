@@ -46,7 +46,7 @@ class Model(NamedTuple):
     used: Ints  # (6,) counters; the constants below name the entries
 
 
-ROWS, OUTCOMES, HEAD, LENGTH, BACKUPS, ENDINGS = range(6)  # entries of `used`
+ROWS, OUTCOMES, HEAD, LENGTH, BACKUPS, ENDINGS = range(6)  # HEAD and LENGTH describe the worklist
 
 
 class Rule(NamedTuple):

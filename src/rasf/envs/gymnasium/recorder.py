@@ -3,13 +3,19 @@
     part-000000.rasf, ..    parts of thousands of steps each, written atomically, with the checksums of `rasf.files`
     lock                    a file that is locked by the recording process
 
-A part of N steps has obs and next_obs (N, n) as keys of n numbers (`Encoder`), action (N,) counted from 0 or vectors
-(N, m) in [-1, 1], phi (N, d), terminated, truncated and episode (N,), and failure (N,) if the environment reports
-failures. The header of the part describes the environment.
+The header of a part describes the environment. A part of N steps has these arrays:
+
+    obs, next_obs (N, n)    observations, each encoded as n numbers by an `Encoder`
+    action                  actions counted from 0 (N,), or vectors in [-1, 1] (N, m)
+    phi (N, d)              features
+    terminated, truncated   flags (N,)
+    episode (N,)            the number of each step's episode
+    failure                 flags (N,), if the environment reports failures
 
 A process that is killed loses the steps since the last part. A later recorder with the same environment can continue in
-the same folder; an episode that was cut off counts as truncated. A step that a log cannot contain (a wrong action or
-flag, features that are not finite) raises ValueError, and the episode is cut off before this step.
+the same folder; an episode that was cut off counts as truncated. An action that the environment does not have raises
+ValueError, and the episode goes on. A step whose result a log cannot contain, such as features that are not finite,
+also raises ValueError, and the episode is cut off before this step.
 """
 
 from __future__ import annotations

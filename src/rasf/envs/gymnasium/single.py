@@ -87,7 +87,7 @@ class FeatureReward(gymnasium.Wrapper):
 
 
 class Step(NamedTuple):
-    """The result of a step; `phi` is float64 (d,)."""
+    """The result of a step: the observation after the step, features phi (d,) as float64, flags and `info`."""
 
     obs: Any
     phi: Floats

@@ -71,7 +71,7 @@ class VectorStep(NamedTuple):
 
 
 class _Vector(FeatureSource):
-    """The base of n environments, for learning (`reset`, `step`) or for parallel episodes (`reset_each`, `step_each`).
+    """Base class of n environments, for learning (`reset`, `step`) or parallel episodes (`reset_each`, `step_each`).
 
     With `step_each`, only the first episode of each environment after a reset is used, so that short episodes are not
     counted more often than long episodes. `SyncEnvs` does not step an environment whose episode has ended. A vector
@@ -375,7 +375,7 @@ class VectorEnvAdapter(_Vector):
 
 
 def _row(info: Info, i: int) -> Info:
-    """Return the info of environment i; the mask `_key` marks the environments that have an entry `key`."""
+    """Return the info of environment i; the mask `_key` marks the environments that have a value of `key`."""
     found: Info = {}
     for key, value in info.items():
         if not (key.startswith("_") and key[1:] in info) and (f"_{key}" not in info or info[f"_{key}"][i]):

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 class Actor:
     """Chooses actions for one task, in one episode or in B parallel episodes; made by `PolicyLibrary.actor`.
 
-    The threshold of a static risk and the prices of limits are fixed at the first observation of an episode. In every
-    step call `act`, then `observe` with the features or the reward of the step. At the end of an episode call `reset`.
+    A static risk has a threshold (see `rasf.library.acting.static`), and every limit has a price. Both are fixed at the
+    first observation of an episode. In every step call `act`, then `observe` with the features or the reward of the
+    step. At the end of an episode call `reset`.
     """
 
     def __init__(self, library: PolicyLibrary, rule: ActingRule) -> None:

@@ -2,10 +2,10 @@
 
 A *query* is a task and a risk, with or without a limit. At the first observations of its episodes, the selected source
 policy predicts mean, standard deviation (spread) and CVaR of the discounted return, and sums of the features that are
-costs. The episodes give the realised values. Predictions have errors because they ignore that GPI
-switches between policies, because the best of several predictions is biased upwards, and because return distributions
-are learned. Errors are converted to one scale (`quantities.py`), and bounds are order statistics of the errors
-(`bounds.py`). With fewer than 19 queries, the bound is the largest error, and a remark says so.
+costs. The episodes give the realised values. Predictions have errors because they ignore that GPI switches between
+policies, because the best of several predictions is biased upwards, and because return distributions are learned.
+Errors are converted to one scale (`quantities.py`), and bounds are order statistics of the errors (`bounds.py`). With
+fewer than 19 queries, the bound is the largest error, and a remark says so.
 
 The expected value is the prediction corrected by the median error. The expected value always lies within its bounds,
 while a prediction may lie outside. If the mean error of a quantity is significant and large enough to matter,
@@ -181,7 +181,7 @@ class Calibration:
         return np.where(np.isin(self.quantities, AT_LEAST), low, high)
 
     def _errors_of(self, risk: Risk, limited: bool, sure: float = LEVEL) -> _Errors:
-        """Return the bounds of errors at a risk, or the widest of the nearest risks if this risk was not calibrated."""
+        """Return the bounds of errors at a risk; if it was not calibrated, the widest bounds of the nearest risks."""
         name, groups = risk_to_text(risk), self.groups()
         known = [text for text in self.covered if text in groups] or list(groups)
         kind, level = _kind(risk)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
 _RESAMPLES = 50
-_FEWEST, _ENOUGH = 5, 20  # episodes of a query: least number; number for which the default number of tasks is chosen
+_FEWEST, _ENOUGH = 5, 20  # episodes of a query: the least, and, if possible, with the default number of tasks
 _FEWEST_TASKS, _MOST_TASKS = 10, 60  # range of the default number of tasks
 Draw = Callable[[int, np.random.Generator], Floats | None]  # draws weights (n, d); None if there is no distribution
 Roll = Callable[[ActingRule, int], Report]  # runs the episodes of a query with a rule and a seed

@@ -91,7 +91,10 @@ def parquet_memory(metadata: Any) -> int:
 
 
 def check_minari(dataset: Any, max_bytes: int) -> None:
-    """Raise ValueError if a Minari dataset in HDF5 declares too many bytes. Others are checked during reading."""
+    """Raise ValueError if a Minari dataset in HDF5 declares too many bytes.
+
+    Datasets in other formats are checked as they are read.
+    """
     storage: Any = getattr(dataset, "storage", None)
     if getattr(storage, "FORMAT", None) != "hdf5":
         return

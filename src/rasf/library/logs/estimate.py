@@ -40,7 +40,7 @@ class Estimate:
         mean: Mean return, with a 95 % interval.
         std: Standard deviation of the return, with a 95 % interval.
         thin: Share of the discounted time spent in states where the chosen action was tried fewer than ten times.
-        best_source: For a GPI policy, the library's prediction of the best source policy's value. Default: None.
+        best_source: For a GPI policy, the value that the library predicts for the best source policy. Default: None.
     """
 
     risk: Risk

@@ -209,7 +209,7 @@ def _episodes(given: npt.ArrayLike | None, ends: Bools) -> Ints:
 def _successors(
     arrays: Mapping[str, npt.ArrayLike], terminated: Bools, episode: Ints
 ) -> tuple[npt.ArrayLike, npt.ArrayLike, Bools]:
-    """Return the observations and next observations of transitions with a next observation, and which have one (N,)."""
+    """Return obs and next_obs of the transitions whose next_obs is known, and the mask (N,) of these transitions."""
     kept = np.ones(len(terminated), np.bool_)
     for name in ("obs", "next_obs"):
         _check_rows(name, arrays.get(name, arrays["obs"]), len(kept))

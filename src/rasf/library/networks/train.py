@@ -99,7 +99,7 @@ def train_networks(
     if settings.objects:
         _check_rows(settings.objects, env.encoder.describe())
     if world is not None and isinstance(settings, ActorSettings):
-        n = len(stream.w) if settings.interleaved else 1  # steps of a round, after which updates are whole
+        n = len(stream.w) if settings.interleaved else 1  # steps of a round; its updates are rounded up
         settings = replace(settings, updates=math.ceil(settings.updates * n - 1e-9) / n)
     sizes = (env.encoder.vector_size, env.n_actions, stream.tasks, atoms, len(stream.policies.beta))
     planned = round(max(0, stream.all_steps - settings.warmup) * settings.updates)
@@ -245,7 +245,7 @@ class _Stream:
         return -(-int(np.flatnonzero(self.taken).max(initial=0) + 1) // self._risks)
 
     def add(self, active: Ints, rewards: Floats, valid: Bools, failure: Bools | None) -> None:
-        """Add one step of each of n environments, if it is `valid` (n,), to the environment's stretch in `active` (n,).
+        """Add the `valid` (n,) steps of n environments to the stretches `active` (n,) of these environments.
 
         `failure` is None as long as the environment reports no failures.
         """
@@ -259,7 +259,7 @@ class _Stream:
                 self.failures[stretch] += failure[i]
 
     def next_turn(self, active: Ints) -> int:
-        """Return the stretch with the fewest steps. Each environment adds one step to its stretch in `active`."""
+        """Return the stretch with the fewest steps, counting one further step for each environment in `active`."""
         return int(np.argmin(self.taken + np.bincount(active, minlength=len(self.w))))
 
     def next_shown(self, active: Ints) -> int:
@@ -332,7 +332,7 @@ class _Turns:
         in_turn: Number of steps (n,) of each environment since its last change of stretch.
         all_taken: Number of steps so far, summed over environments.
         shown: The value of `all_taken` at the last report of progress.
-        told: Losses and clipped masses since the last report that were already read from the device.
+        told: Losses and clipped masses that were read from the device since the last report.
     """
 
     STATE = ("obs", "active", "in_turn", "shown", "all_taken", "told")  # attributes that a checkpoint stores

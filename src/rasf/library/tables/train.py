@@ -3,7 +3,7 @@
 An environment that is a `TabularWorld` without wrappers, such as `rasf/FourRoom-v0`, is learned by compiled loops. Any
 other environment is stepped from Python (`rasf.library.tables.walk`), with one call of the same compiled functions for
 each transition. In each task, the policies of the risks act one after the other, for equal shares of the steps, and the
-policies of all risks learn from every step.
+policies of all risks learn from every step. The steps in which the policy of one risk acts in one task are a *stretch*.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run_tasks(
         stream: Part of the seed of the random numbers for exploration.
 
     Returns:
-        Rewards, failures and weights of all stretches, and the observations (S, n) of the learner's rows.
+        The rewards, failures and weights of all stretches, and the observation of each row of the tables, (S, n).
     """
     env, tasks, checkpoint = training.world, training.tasks, training.checkpoint
     assert isinstance(env, FeatureEnvironment)
