@@ -112,7 +112,7 @@ def train_and_meet(seed: int, tick: Callable[[], None]) -> dict[str, OnNewTasks]
 def _draw(outcomes: dict[str, OnNewTasks], seed: int, picture: Path) -> None:
     drawn = drawing.figure(9, 5)
     for axes, (name, outcome) in zip(drawn.subplots(1, 2), outcomes.items(), strict=True):
-        # visit_map draws log10(1 + n), which is darkest at n = 9. Cells that all episodes visit are darkest
+        # visit_map draws log10(1 + n), and n = 9 is darkest. So cells that all episodes visit are darkest
         visit_map(axes, 9 * outcome.visits)
         axes.set_title(f"{name} transfer: fails in {outcome.failures.mean():.1%} of the episodes", fontsize=10)
     drawn.suptitle("Cells visited on 27 new tasks by the same library (red x: traps)", fontweight="bold")

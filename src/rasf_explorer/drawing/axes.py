@@ -20,7 +20,7 @@ def round_ticks(low: float, high: float, about: int = 5) -> list[float]:
     Args:
         low: Lower end of the range.
         high: Upper end of the range.
-        about: Approximate number of steps between the numbers. Default: 5.
+        about: Approximate number of intervals into which the numbers divide the range. Default: 5.
 
     Returns:
         The numbers; the first is at most `low`, the last at least `high`.

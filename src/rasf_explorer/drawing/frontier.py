@@ -41,7 +41,7 @@ def draw_frontier(
         here: The point of the current level; None if it is not known.
         parameter: Name of the dial's parameter.
         neutral: The neutral level. Default: 0.
-        share: Whether failures are a rate, which is shown in per cent. Default: False.
+        share: Whether to show failures as a rate, in per cent of rollouts. Default: False.
         failure: The word for a failure. Default: "failure".
         id_prefix: Start of all ids in the picture. Default: "frontier".
 

@@ -51,7 +51,8 @@ _TURN = (180, -90, 0, 90)  # rotation in degrees of an arrow that points right, 
 _ASIDE = ((2.6, 0.0), (0.0, 2.6), (-2.6, 0.0), (0.0, -2.6))  # shift of a symbol away from the arrow, by action
 _ARROW = ((-8.0, -1.3), (1.3, -1.3), (1.3, -5.6), (8.6, 0.0), (1.3, 5.6), (1.3, 1.3), (-8.0, 1.3))
 _NUDGE = ((9.6, -5.2), (15.0, 0.0), (9.6, 5.2))  # corners of the smaller arrow beside a symbol
-_LANE, _WIDEST_LANE = 0.13, 5.0  # shift of a path to its right as a share of a cell's side; largest shift in units
+# a path is shifted to its right by the share _LANE of a cell's side, at most by _WIDEST_LANE units of the viewBox
+_LANE, _WIDEST_LANE = 0.13, 5.0
 _MARK_EVERY = 3  # number of moves between arrow heads on a path
 
 
@@ -145,7 +146,7 @@ class _Sheet:
 
     @cached_property
     def look_of(self) -> dict[int, int]:
-        """Looks by selected source policy; empty if source policies are not shown."""
+        """Looks (`palette`) by selected source policy; empty if source policies are not shown."""
         return palette.looks([source for source, _ in self.ranked]) if self.drivers else {}
 
     @cached_property
@@ -170,7 +171,8 @@ class _Sheet:
         free = [int(cell) for cell in np.argsort(-heat, kind="stable") if int(cell) not in taken and heat[cell] >= 0.05]
         if len(free) <= _NUMBERED:
             return set(free)
-        rest = _visit_words(float(heat[free[_NUMBERED]]))  # the first omitted cell; equal numbers are omitted, too
+        # the number of the first omitted cell; cells with an equal number are omitted, too
+        rest = _visit_words(float(heat[free[_NUMBERED]]))
         return {cell for cell in free[:_NUMBERED] if _visit_words(float(heat[cell])) != rest}
 
     def heat_step(self, cell: int) -> int | None:

@@ -32,7 +32,7 @@ def number(value: float) -> str:
 
 
 def shown(value: float, digits: int = 3) -> str:
-    """Return a quantity as text for display: `digits` digits, a minus sign, ∞ for infinity, a dash for nan."""
+    """Return a quantity as text with `digits` digits. Negative numbers begin with "−", infinity is ∞, nan is a dash."""
     if np.isnan(value):
         return "–"
     if np.isinf(value):

@@ -20,7 +20,7 @@ _WAYS = ("−", "0", "+")  # signs of a joint's torque
 
 
 class ArmPage(RolloutPage[ArmOutcome]):
-    """The page of an arm: the objective, the arm in motion, and a tip position chosen by a click or arrow keys."""
+    """The page of an arm: the objective (GPI's largest score), the arm in motion, and a chosen tip position."""
 
     scene: ArmScene
     kind, rate = "arm", 25.0

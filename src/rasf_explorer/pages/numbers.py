@@ -85,7 +85,7 @@ def numbers_table(
 
     Args:
         columns: For each risk (the head of a column), its measures with intervals, by name.
-        share: Whether failures are a rate, which is shown in per cent.
+        share: Whether to show failures as a rate, in per cent of rollouts.
         exact: Names of measures that are exact and have no interval. Default: none.
         failure: The word for a failure. Default: "failure".
 

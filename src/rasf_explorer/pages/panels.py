@@ -1,4 +1,4 @@
-"""The panels beside a picture: the task and its risk, results of rollouts, and the frontier."""
+"""The panels beside a picture: the task and its risk, results of rollouts, and the frontier (`scenes.frontier`)."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class FrontierPanel:
         Args:
             state: The state of the page.
             here: The point of this state, which the chart marks.
-            share: Whether failures are a rate.
+            share: Whether to show failures as a rate, in per cent of rollouts.
         """
         key = (state.w, state.family, state.seed)
         if key != self._key:

@@ -71,7 +71,7 @@ class DrivingScene(LibraryScene, RolloutScene[RoadOutcome]):
         tasks = np.array([policy.w for policy in library.policies])
         self.weights = tuple(map(_signed, self.weights, first.env.unwrapped.signs, tasks.T))
         self._cost, self._sign = library.n_features - 1, 1.0
-        kind = "95 % sure" if is_sure(library, self._cost) else "expected, discounted"
+        kind = "in 95 % of tasks" if is_sure(library, self._cost) else "expected, discounted"
         self.limit = Weight(f"collisions at most, {kind}", 0.0, 0.5, 0.01, 0.5)
 
     def warm(self, stop: Stop) -> None:
@@ -181,7 +181,7 @@ def road_of(traffic: Any) -> Road:
 
 
 def _signed(weight: Weight, sign: int, trained: Floats) -> Weight:
-    """Return the slider `weight`, limited to `sign` unless a weight of a trained task (tasks,) has the other sign."""
+    """Return the slider, limited to weights of this sign if no trained task (tasks,) has a weight of the other sign."""
     if sign > 0 and trained.min() >= 0:
         return replace(weight, low=0.0)
     return replace(weight, high=0.0) if sign < 0 and trained.max() <= 0 else weight

@@ -42,7 +42,7 @@ _PLAYED = 12  # number of rollouts whose paths are kept
 _TASKS, _STEPS = 24, 30_000  # number of training tasks, each with a neutral and an averse policy; steps of each task
 _TRAINED_FOR = (MeanVariance(0.0), MeanVariance(-4.0))
 _PAPER_ENDS = (1.0, -2.0)  # weights of goal and failure in the paper's tasks
-# at these weights, the level matters: the library trained with seed 0 fails in 0 to 20 % of the episodes
+# at these weights, failures depend on the level: from 0 to 20 % of the episodes with the library of seed 0
 _DEFAULT_CLASSES, _DEFAULT_GOAL, _DEFAULT_FAILURE = (1.0, 0.5, 0.0), 1.0, -2.0
 
 
@@ -73,7 +73,9 @@ class FourRoomScene(MapScene):
         self.families = served(sources, (mean_variance(-4.0, 1.0, 0.1, -2.0), cvar(0.2)))
         self.policies = tuple(_in_words(policy) for policy in library.policies)
         self._failure = self.rooms.n_features - 1
-        label = "failures at most, 95 % sure" if is_sure(library, self._failure) else "failures at most, expected"
+        label = (
+            "failures at most, in 95 % of tasks" if is_sure(library, self._failure) else "failures at most, expected"
+        )
         self.limit = Weight(label, 0.0, 0.2, 0.005, 0.2)
 
     def policy(self, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> MapPolicy:

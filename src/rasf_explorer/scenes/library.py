@@ -62,7 +62,7 @@ class LibraryScene(Scene):
             self._cost, self._sign = int(calibrated.costs[0]), float(calibrated.signs[0])
             largest = float(abs(calibrated.realised[:, -len(calibrated.costs)]).max())
             high = float(f"{max(1.5 * largest, 1e-3):.1g}")
-            self.limit = Weight(f"{calibrated.names[0]} at most, 95 % sure", 0.0, high, high / 100, high)
+            self.limit = Weight(f"{calibrated.names[0]} at most, in 95 % of tasks", 0.0, high, high / 100, high)
 
     def limits(self, ways: Ways) -> dict[str | int, float | Limit] | None:
         """Return the limits for acting, or None without a limit."""

@@ -28,7 +28,7 @@ def limits_of(
 
     Returns:
         The limit by the feature's index, or None without a limit. A limit on a calibrated feature is for the sum in an
-        episode, and is kept with 95 % probability. Any other limit is for the expected discounted sum.
+        episode, and is meant to be kept in 95 % of tasks. Any other limit is for the expected discounted sum.
     """
     if ways.limit is None:
         return None
@@ -37,7 +37,7 @@ def limits_of(
 
 
 def is_sure(library: PolicyLibrary, feature: int) -> bool:
-    """Return whether a limit on a feature is kept with 95 % probability, because the feature is calibrated."""
+    """Return whether a limit on a feature is meant to be kept in 95 % of tasks, because the feature is calibrated."""
     return library.calibration is not None and feature in library.calibration.costs
 
 

@@ -1,7 +1,8 @@
 """The reacher with a library of networks: the objective at tip positions, scores, and rollouts of the arm.
 
-The arm at rest reaches a tip position in two postures, with its elbow bent to either side. The objective and the scores
-at a tip position are those of the posture with the larger value. A field is the objective at a grid of tip positions.
+The objective is GPI's largest score, over all policies and actions. The arm at rest reaches a tip position in two
+postures, with its elbow bent to either side. The objective and the scores at a tip position are those of the posture
+with the larger objective. A field has the objectives at a grid of tip positions.
 
 For histogram networks, mean and variance of every feature at these postures depend neither on w nor on the risk. `warm`
 computes these moments once. A field for a mean-variance risk is then a weighted sum of the moments. For other risks and
@@ -78,7 +79,7 @@ class ReacherScene(ArmScene):
         self.policies = tuple(_in_words(policy) for policy in library.policies)
         self._failure = world.n_features - 1
         sure = is_sure(library, self._failure)
-        kind, most = ("per rollout, 95 % sure", 30.0) if sure else ("expected, discounted", 0.3)
+        kind, most = ("per rollout, in 95 % of tasks", 30.0) if sure else ("expected, discounted", 0.3)
         self.limit = Weight(f"failures at most, {kind}", 0.0, most, most / 100, most)
         where = grid(_POINTS)
         self._tips: Floats = where.tips[where.reached]

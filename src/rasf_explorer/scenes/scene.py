@@ -101,7 +101,7 @@ class SceneScores:
     proposals: Floats | None = None  # (A, ..) the scored actions if they are vectors, else None
 
     def names(self, numbered: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the names of the A actions: `numbered`, or for vectors the numbers and the policy that acts so."""
+        """Return the names of the A actions: `numbered` or, for actions that are vectors, the vector and its policy."""
         if self.proposals is None:
             return numbered
         return tuple(f"{vector_in_words(one)}, of policy {i}" for i, one in enumerate(self.proposals))

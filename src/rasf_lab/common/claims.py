@@ -75,7 +75,7 @@ def table(results: Mapping[str, Result]) -> list[Numbers]:
 
 
 def together(findings: list[Finding]) -> Finding | None:
-    """Return one finding from those of several experiments, or None. Different verdicts give "not decided"."""
+    """Merge findings of several experiments; None without findings. Different verdicts become "not decided"."""
     if len(findings) < 2:
         return findings[0] if findings else None
     verdicts = {finding.verdict for finding in findings}

@@ -30,7 +30,7 @@ _ARRAYS = ".arrays"
 
 @dataclass(frozen=True)
 class Reading:
-    """The verdict of our runs on one reading of a claim. `number` is a short form of the text `measured`."""
+    """The verdict of our runs on one reading of a claim, with a report: `measured`, and in short form `number`."""
 
     verdict: Verdict
     measured: str
@@ -40,7 +40,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Finding(Reading):
-    """The first reading of a claim, its `sample` in words such as "5 seeds", and the second reading if there is one."""
+    """The verdict on a claim's first reading, the `sample` in words ("5 seeds"), and the second reading, if any."""
 
     sample: str = ""
     second_reading: Reading | None = None

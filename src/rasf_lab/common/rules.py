@@ -11,10 +11,10 @@ function that computes numbers from the runs of a label. `claims.toml` has one t
                 over the columns. "x > y" is the probability that a run of x has a larger value than a run of y.
     holds       tests of intervals, all of which must hold: "gap > 0", "ratio < 1.1", "0.15 <= drop <= 0.35"
     told        tests that are reported but do not count for the verdict
-    enough      for tests with columns: the number of columns on which a test must hold. Default: all columns.
+    enough      for tests with columns: a test must hold on at least this many columns. Default: all columns.
     refuted_by  for tests with columns: if the test fails on this many columns, the claim does not hold. Default: 1.
-    exactly     for tests with columns: the number of columns on which a test must hold. The test must fail on all
-                other columns. Default: not required.
+    exactly     for tests with columns: a test must hold on exactly this many columns, and fail on all others. Replaces
+                `enough` and `refuted_by`. Default: not required.
     measured    format string of the report. In it, the name of a value stands for the value's mean, the name of an
                 interval for its estimate and ends, and "seeds" for the number of seeds. verdicts[n] is the verdict of
                 test n, held[n] the number of columns on which test n holds, and refuted[n] the number of columns on
@@ -110,7 +110,7 @@ class Means(tuple[float, ...]):
 
 @dataclass(frozen=True)
 class ClaimRule:
-    """The rule for one reading of a claim. The module's header describes the fields."""
+    """A rule that decides a claim, in one interpretation, from runs. The module's header describes the fields."""
 
     values: Mapping[str, str]
     intervals: Mapping[str, str]
@@ -146,7 +146,7 @@ class ClaimRule:
         return list(dict.fromkeys(label for _, labels in self.quantities(**names).values() for label in labels))
 
     def read(self, runs: AnyRuns, measures: Mapping[str, Measure[AnyRuns]], **names: str) -> Reading | None:
-        """Return the reading that the rule gives for finished runs.
+        """Return the verdict of the rule on finished runs, and the measured numbers in words, as a `Reading`.
 
         Args:
             runs: all finished runs.
@@ -154,7 +154,7 @@ class ClaimRule:
             **names: replacements for names in braces.
 
         Returns:
-            The reading; None if a label has no runs.
+            The `Reading`; None if a label has no runs.
         """
         labels = self.labels(**names)
         if not set(labels) <= runs.arrays.keys():

@@ -36,7 +36,8 @@ class Road(NamedTuple):
     features: tuple[tuple[str, str, tuple[float, float], int], ...]
 
 
-_DRIVERS = {"DISTANCE_WANTED": 10.0, "COMFORT_ACC_MAX": 3.0, "COMFORT_ACC_MIN": -5.0}  # IDMVehicle's defaults: m, m/s^2
+# IDMVehicle's defaults, in m and m/s^2
+_DRIVERS = {"DISTANCE_WANTED": 10.0, "COMFORT_ACC_MAX": 3.0, "COMFORT_ACC_MIN": -5.0}
 _SPEED, _COLLISION = ("speed", "high_speed_reward"), ("collision", "collision_reward", (0.0, 1.0), -1)
 _CHANGES = ("lane changes", "lane_change_reward", (0.0, 1.0), -1)
 ROADS = {

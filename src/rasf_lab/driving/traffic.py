@@ -174,7 +174,7 @@ def neighbours(scene: Scene, i: int, lane: int) -> tuple[int, int]:
 
 @compiled(_nrt=False)
 def gap_wanted(cars: Cars, i: int, ego: int, front: int) -> float:
-    """Return the gap that car `ego` should keep to car `front`, by the parameters of driver i."""
+    """Return the gap that car `ego` (here any car) should keep to car `front`, by the parameters of driver i."""
     driver, a, b = cars[i], cars[ego], cars[front]
     dvx, dvy = a.speed * a.cos - b.speed * b.cos, a.speed * a.sin - b.speed * b.sin
     faster = dvx * a.cos + dvy * a.sin
@@ -184,7 +184,7 @@ def gap_wanted(cars: Cars, i: int, ego: int, front: int) -> float:
 
 @compiled(_nrt=False)
 def idm(scene: Scene, i: int, ego: int, front: int) -> float:
-    """Return the acceleration of car `ego` behind `front`, by driver i's parameters; 0 if `ego` is not a vehicle."""
+    """Return the acceleration of `ego` (any car) behind `front`, by driver i's parameters; 0 if `ego` is no vehicle."""
     cars = scene.cars
     if ego == NO_CAR or cars[ego].kind == OBSTACLE:
         return 0.0
@@ -276,7 +276,7 @@ def steer(scene: Scene, i: int) -> None:
 
 @compiled(_nrt=False)
 def act_as_ego(scene: Scene, i: int, shift: int) -> None:
-    """Shift the target lane by `shift` lanes to the right if reachable, then track the target speed and lane."""
+    """Shift the target lane `shift` lanes to the right, if that lane is reachable, then track target speed and lane."""
     car, net = scene.cars[i], scene.network
     follow_road(scene, i)
     if shift != 0:

@@ -139,7 +139,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         return after
 
     def _run(self, frames: int, dt: float, ego: int = NO_CAR, shift: int = 0) -> _Cars:
-        """Move the ego's target lane by `shift` lanes, then simulate `frames` frames of `dt` seconds."""
+        """Move the target lane of car `ego` by `shift` lanes, then simulate `frames` frames of `dt` seconds."""
         road = self._base.road
         regulated = type(road) is RegulatedRoad
         if not (regulated or type(road) is Road) or road.record_history:

@@ -112,7 +112,7 @@ def rollouts(
         world: the world.
         networks: the agent's networks.
         key: the random key.
-        beta: the strength of the risk, which is `agent.risk(beta)`.
+        beta: the strength of the risk `agent.risk(beta)`.
         tasks: the tasks.
         n: the number of episodes on each task.
         way: settings of the rollouts. Default: those of `Way`.

@@ -105,7 +105,7 @@ def walk_by_rule(rule: ActingRule, rooms: FourRoom, draws: Floats, stop: Callabl
 
 
 class _Rooms:
-    """The world as an `ArrayWorld`. Each step is a compiled loop over the episodes."""
+    """The world as an `ArrayWorld` (module `by_rule`). Each step is a compiled loop over the episodes."""
 
     def __init__(self, rooms: FourRoom, draws: Floats) -> None:
         self._world, self._columns, self._draws = rooms.world(), rooms.shape[1], draws

@@ -77,7 +77,7 @@ def roll_out_by_rule(
 
 
 class _Arms:
-    """The arms of all rollouts as an `ArrayWorld`. No rollout ends before the last step."""
+    """The arms of all rollouts as an `ArrayWorld` (module `by_rule`). No rollout ends before the last step."""
 
     def __init__(self, world: Reacher, chances: ArmChances) -> None:
         self._world, self._noise = world, chances.noise

@@ -25,7 +25,7 @@ _NAMES = {
 
 
 def fronts(result: Result, name: str) -> Figure:
-    """Return the figure of one case: lines for per-state risks and the control, points for rivals and other ways.
+    """Return a case's figure: lines for per-state risks and the control, points for rivals and other ways to act.
 
     Args:
         result: the result of the suite.

@@ -40,7 +40,7 @@ from rasf_lab.sweep.store import Finished
 
 _LEVELS = 50  # the number of values of x (failures) at which two fronts are compared
 _NO_SPREAD = 1e-3  # a standard deviation below this share of |mean| is no divisor: the ratio is nan
-_ROUNDING = 1e-9  # ends of intervals that are closer to 0 than this count as 0
+_ROUNDING = 1e-9  # an end of an interval counts as 0 if its distance from 0 is smaller
 _CHEAP = 0.1  # largest cost of a cheap risk, as a share of |neutral return|
 _MEASURES = ("return", "cvar", "failures", "length", "gauge", "discounted", "std", "predicted", "predicted_std")
 

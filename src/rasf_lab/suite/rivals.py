@@ -8,8 +8,8 @@
     envelope, gpi-ls   one agent for all weightings, with as many steps as the library; the weighting is an input
 
 The agents of Stable-Baselines3 need the extra `bench` (torch). These agents and the batched agents observe only the
-reward phi . w of one weighting. Settings that are not in `Case.rival` are the case's gamma and the defaults of
-Stable-Baselines3.
+reward phi . w of one weighting. `Case.rival` has their settings. If gamma is missing there, gamma is that of the
+library. Other missing settings are the defaults of Stable-Baselines3.
 
 The agents of morl-baselines need this package, best in a separate virtual environment. Their networks take weights that
 are positive and sum to 1, so the vector reward is phi times the signs of the case's weights. These agents have the
@@ -187,7 +187,7 @@ def trained_together(
     seeds: Sequence[int],
     tell: Callable[[float], None],
 ) -> list[RunResult]:
-    """Train batched rivals in one program. Return the result of each, with the seconds of the whole program.
+    """Train batched rivals in one program. Each result has the seconds of the whole program.
 
     Args:
         case: the case.

@@ -73,7 +73,7 @@ class SweepProgress:
     fresh: int = 0  # runs done since this driver started
     seconds: float = 0.0  # seconds since this driver started
     begun: float = 0.0  # finished part of the running jobs, counted in runs, as experiments report it
-    inherited: float = 0.0  # how much of `begun` + `fresh` was done before this driver started
+    inherited: float = 0.0  # part of `begun` + `fresh` that an earlier driver did, in jobs resumed from checkpoints
 
     @property
     def waiting(self) -> int:

@@ -49,7 +49,7 @@ def test_every_road_has_the_scene(name):
 def test_the_shipped_driver_is_calibrated_so_its_limit_is_sure():
     scene = scene_of(shipped_driver())
     assert type(scene) is DrivingScene
-    assert scene.limit.name == "collisions at most, 95 % sure"
+    assert scene.limit.name == "collisions at most, in 95 % of tasks"
     found = scene.roll_out(scene.default_task, RISK, 2, 0, ways=Ways(limit=0.2))
     price, bounds = (note for note in found.notes if not note.startswith("Note"))
     assert price.startswith("The price of the limit is ")

@@ -140,7 +140,7 @@ def test_a_calibrated_library_shows_bounds(scene):
     library = learned(layout=MAP, trap_probability=0.4, step_limit=20)
     library.calibrate("rasf/FourRoom-v0", 150, tasks=5, risks=[MeanVariance(0.0), MeanVariance(-4.0)])
     one = FourRoomScene(library)
-    assert "95 % sure" in one.limit.name
+    assert "in 95 % of tasks" in one.limit.name
     assert "expected" in scene.limit.name
     notes = one.roll_out(W, MeanVariance(-9.0), 10, 0, ways=Ways(limit=0.1)).notes
     assert notes[0].startswith("The price of the limit is ")

@@ -148,7 +148,7 @@ def test_a_calibrated_library_has_a_limit_and_bounds(library):
     calibrated = changed(library)
     calibrated.calibrate("rasf/FourRoom-v0", 120, tasks=4, risks=list(RISKS.values()))
     scene = LibraryScene(calibrated)
-    assert scene.limit.name == "failure at most, 95 % sure"
+    assert scene.limit.name == "failure at most, in 95 % of tasks"
     assert scene.limit.low == 0.0 < scene.limit.high
     assert "queries at neutral" in dict(scene.facts())["bounds"]
     assert dict(LibraryScene(library).facts())["bounds"] == "not calibrated"

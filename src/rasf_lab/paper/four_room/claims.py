@@ -97,7 +97,7 @@ def read(claim: str, runs: Curves, noise: str = "independent", second: bool = Fa
         second: whether to apply the rule of the claim's second reading. Default: False.
 
     Returns:
-        The reading; None if runs are missing.
+        The verdict and the measured numbers, as a `Reading`; None if runs are missing.
     """
     return (SECOND if second else FIRST)[claim].read(runs, MEASURES, noise=noise)
 
@@ -143,7 +143,7 @@ def _median_errors(runs: Curves, name: str, moment: int, everywhere: bool = Fals
 
 
 def _varies(runs: Curves, name: str) -> Bools:
-    """Return whether the return of each source varies on each task, beyond rounding (seeds, sources, 27)."""
+    """Return whether a source's return on a task varies by more than rounding errors (seeds, sources, 27)."""
     return runs.arrays[name]["realised"][..., 1] > 1e-9
 
 
@@ -193,7 +193,7 @@ MEASURES: Mapping[str, Measure[Curves]] = {
 
 
 def sensitive(searches: Searches) -> Reading:
-    """Return the reading of claim F14: at every omega, the best eta and tau return over twice as much as the worst.
+    """Return the verdict on claim F14: at every omega, the best eta and tau return over twice as much as the worst.
 
     The rule tests the difference best - 2 x worst instead of a ratio, because the worst return can be negative.
     """
@@ -209,7 +209,7 @@ def sensitive(searches: Searches) -> Reading:
 
 
 def alike(novel: Mapping[str, Arrays]) -> Reading:
-    """Return the reading of claim F15, which compares two overlaps of visits.
+    """Return the verdict on claim F15, which compares two overlaps of visits.
 
     The first overlap is between two agents on the same task, the second between two tasks of the same agent. The
     interval of the difference is from a bootstrap over seeds.
@@ -235,7 +235,7 @@ def alike(novel: Mapping[str, Arrays]) -> Reading:
 
 
 def seconds(curves: Mapping[str, Arrays]) -> Reading | None:
-    """Return the reading of goal M4, on the time of a run and the share of planning in it; None if runs are missing."""
+    """Return the verdict on goal M4, on the time of a run and the share of planning in it; None if runs are missing."""
     names = ("rasf-model 0", "rasf-model -2")
     if not set(names) <= curves.keys():
         return None
@@ -246,7 +246,7 @@ def seconds(curves: Mapping[str, Arrays]) -> Reading | None:
 
 
 def dial(curves: Mapping[str, Arrays]) -> Reading | None:
-    """Return the reading of goal M8, the number of tasks whose failures fall with aversion; None if runs are missing.
+    """Return the verdict on goal M8, the number of tasks whose failures fall with aversion; None if runs are missing.
 
     Failures fall with aversion if their rank correlation with aversion is at most -0.9.
     """

@@ -38,7 +38,7 @@ NOVEL_TASKS = np.array(list(product((-1.0, 0.0, 1.0), repeat=3)))
 Arrays = dict[str, Floats]
 Pair = tuple[float, float]  # eta and tau of PRQL
 
-# choices that the paper leaves open: the other reading in words, the curve of our reading, the curve of the other one
+# choices that the paper leaves open: the other reading in words, the curve of our reading, that of the other reading
 CHOICES = (
     ("w is given, not learned", "sfql independent 0", "sfql w-given 0"),
     ("w is given, not learned", "sfql independent -2", "sfql w-given -2"),

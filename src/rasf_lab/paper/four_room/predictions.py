@@ -136,7 +136,7 @@ def relative_errors(predicted: Floats, realised: Floats, least: float = 1e-9) ->
 
 
 def rises(failed: Floats) -> Bools:
-    """Return for each task (27,) whether failures are significantly more frequent at some level than at the one before.
+    """Return for each task (27,) whether failures are significantly more frequent at a level than at the previous one.
 
     Args:
         failed: failures (27, levels, rollouts), paired by rollout.

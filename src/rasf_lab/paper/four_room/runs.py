@@ -75,11 +75,11 @@ class FourRoomSize:
     seeds: int
     tasks: int
     steps: int  # steps of each task
-    tuning_seeds: int  # seeds of the search for eta and tau
-    shared_seeds: int  # seeds of the runs with shared initial noise
+    tuning_seeds: int  # number of seeds of the search for eta and tau
+    shared_seeds: int  # number of seeds of the runs with shared initial noise
     rollouts: int  # rollouts on each novel task
     optimum_tasks: int  # this many of the first tasks of every seed are also solved exactly
-    library_seeds: int  # seeds of the runs whose libraries act, without exploration, on the novel tasks
+    library_seeds: int  # number of seeds of the runs whose libraries act, without exploration, on the novel tasks
     library_rollouts: int  # rollouts of these libraries on each novel task
 
 
@@ -213,7 +213,7 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Resul
         "choices": choices(curves),
         "novel": {name: novel_summary(arrays) for name, arrays in novel.items()},
     }
-    # not less than the time between the first and the last finished run, as earlier calls may have finished runs
+    # earlier calls may have finished runs, so the time is at least that between the first and the last finished run
     every = chain(*settings.values(), *finished.values())
     ended = [datetime.fromisoformat(one.provenance["date"]) for one in every]
     wall_time = max(time.perf_counter() - begin, (max(ended) - min(ended)).total_seconds())

@@ -12,11 +12,11 @@ from rasf.statistics import Interval
 from rasf_lab.common.results import Finding
 from rasf_lab.common.verdicts import below, holds
 
-_EXACT = 1e-9  # utilities that differ by less than this count as equal
+_EXACT = 1e-9  # two utilities count as equal if they differ by less
 
 
 def three_routes(routes: list[list[int]]) -> Finding:
-    """Return the finding on G1: the routes of the two sources and of the target's optimum all differ."""
+    """Return the finding on claim G1, that the routes of both sources and of the target's optimum all differ."""
     different = len({tuple(route) for route in routes}) == 3
     lengths = ", ".join(str(len(route) - 1) for route in routes)
     text = f"routes of source (20, 20), source (0, 0) and target take {lengths} moves and "
@@ -25,7 +25,7 @@ def three_routes(routes: list[list[int]]) -> Finding:
 
 
 def optimal(utility: Floats, best: Floats, at_start: float) -> Finding:
-    """Return the finding on G2: risk-averse GPI is optimal in every state that GPI can reach.
+    """Return the finding on claim G2, that risk-averse GPI is optimal in every state that GPI can reach.
 
     Args:
         utility: U of GPI from each reachable state on (n,).
@@ -38,13 +38,13 @@ def optimal(utility: Floats, best: Floats, at_start: float) -> Finding:
 
 
 def suboptimal(got: float, ideal: float) -> Finding:
-    """Return the finding on G3: the utility `got` of risk-neutral GPI at the start is below the optimum `ideal`."""
+    """Return the finding on claim G3, that risk-neutral GPI is suboptimal: `got`, its U at the start, is below U*."""
     text = f"U(S) = {got:.4f} against U* = {ideal:.4f}"
     return Finding(holds(got < ideal - _EXACT), text, 1, f"{got:.2f} < {ideal:.2f}", "exact")
 
 
 def stitches(differs: list[int], states: int, got: float, theirs: list[float]) -> Finding:
-    """Return the finding on G4: risk-averse GPI acts differently from both sources, and has a higher utility.
+    """Return the finding on claim G4, that risk-averse GPI acts unlike both sources, and has a higher utility.
 
     Args:
         differs: for each source, the number of reachable states in which GPI takes another action.
@@ -63,7 +63,7 @@ def stitches(differs: list[int], states: int, got: float, theirs: list[float]) -
 
 
 def varies_less(returns: dict[str, Floats], hits: dict[str, dict[str, int]], seed: int) -> Finding:
-    """Return the finding on G5: returns of risk-averse GPI have a lower variance than those of risk-neutral GPI.
+    """Return the finding on claim G5, that risk-averse GPI has a lower variance of returns than risk-neutral GPI.
 
     The finding uses a bootstrap interval of the ratio of the variances.
 
@@ -86,7 +86,7 @@ def varies_less(returns: dict[str, Floats], hits: dict[str, dict[str, int]], see
 
 
 def evaluation_matters(cross: dict[str, dict[str, float]], targets: int) -> Finding:
-    """Return the finding on T7: evaluation with risk adds more utility than training with risk.
+    """Return the finding on claim T7, that evaluation with risk adds more utility than training with risk.
 
     Args:
         cross: the utilities from `runs.cross_table`.

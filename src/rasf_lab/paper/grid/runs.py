@@ -48,7 +48,7 @@ def total_ticks(preset: str) -> int:
 
 
 def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Result:
-    """Return the numbers of Figure 1 and the verdicts on G1 to G5 and T7."""
+    """Return the numbers of Figure 1 and the verdicts on claims G1 to G5 and T7."""
     begin = time.perf_counter()
     grid = Grid()
     mdp, start, target = grid.mdp(), grid.start, grid.task(TARGET_COSTS)

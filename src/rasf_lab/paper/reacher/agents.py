@@ -28,7 +28,7 @@ from rasf.deep.settings import HistogramSettings, NetworkSettings, network_setti
 from rasf.risk import Risk
 
 REWARD_BOUNDS = (-30.0, 10.0)  # the support of a ConditionedAgent's histogram
-SEPARATE_HEADS = partial(init_network, separate_heads=True)  # each feature's heads are initialised as a layer
+SEPARATE_HEADS = partial(init_network, separate_heads=True)  # each feature's heads are initialised as a separate layer
 
 
 def adam(epsilon: float) -> Any:

@@ -114,7 +114,7 @@ def beliefs(mapped: Mapped, networks: Networks, beta: Array, tasks: Tasks) -> Be
     Args:
         mapped: agent, world and grid.
         networks: the agent's networks.
-        beta: the strength of the risk, which is `agent.risk(beta)`.
+        beta: the strength of the risk `agent.risk(beta)`.
         tasks: T tasks.
     """
     agent, world, where, own_tasks = mapped
@@ -147,7 +147,7 @@ def true_variance(
     Args:
         mapped: agent, world and grid.
         networks: the agent's networks.
-        beta: the strength of the risk, which is `agent.risk(beta)`.
+        beta: the strength of the risk `agent.risk(beta)`.
         tasks: T tasks.
         key: the random key.
         rollouts: the number of rollouts from each state.
@@ -219,7 +219,7 @@ def compare_risks(
         agree: the share of states in which GPI takes the same action by both utilities.
         apart: quantiles 0.1, 0.5 and 0.9 of |entropic score - mean-variance score|.
         level: the median |mean-variance score|.
-        trace: quantiles 0.1, 0.5 and 0.9 of the |change of an entropic score| if every atom gets 1e-9 more probability.
+        trace: quantiles 0.1, 0.5 and 0.9 of |change of an entropic score| if every atom gets 1e-9 more probability.
         lost: the share of entropic scores that overflow without log-sum-exp.
     """
 

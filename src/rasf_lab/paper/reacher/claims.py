@@ -226,10 +226,10 @@ MEASURES: Mapping[str, Measure[Measures]] = {
 
 
 def far_exceeds(measured: Measures, agent: str, rival: str) -> Reading | None:
-    """Return the reading of R3, which compares final test returns; None if runs are missing.
+    """Return the verdict on claim R3, which compares final test returns; None if runs are missing.
 
-    The reading also reports the difference to RaC51 trained with relabelled transitions, and the probability that our
-    agent is better on a test task.
+    The text `measured` also has the difference to RaC51 trained with relabelled transitions, and the probability that
+    our agent is better on a test task.
 
     Args:
         measured: the measures of all runs.
@@ -265,7 +265,7 @@ def _gap_to(m: Measures, ours: str, other: str) -> Interval:
 
 
 def graceful(measured: Measures, *agents: str) -> Reading | None:
-    """Return the reading of R5; None if runs are missing.
+    """Return the verdict on claim R5; None if runs are missing.
 
     The rule: no step from one beta to the next lowers either agent's final test return by 0.25 or more, and at every
     beta the first agent has a higher final test return than the second agent.
@@ -289,7 +289,7 @@ def graceful(measured: Measures, *agents: str) -> Reading | None:
 
 
 def wall_time(m: Measures, *agents: str) -> Reading | None:
-    """Return the reading of R13, in seconds per trial. The rule tests only whether RaSFC51 takes longer than RaC51."""
+    """Return the verdict on claim R13, in seconds per trial. The rule tests only if RaSFC51 takes longer than RaC51."""
     # only labels with an agent and a beta, which are the paper's own runs: not labels of variants
     names = [[name for name in m.arrays if name.rsplit(" ", 1)[0] == agent] for agent in agents]
     if not all(names):

@@ -1,7 +1,8 @@
 """`fit`: train lanes with the fused driver from the first step to the last, with evaluations and checkpoints.
 
-A lane is the state of one run. Several lanes are trained in one compiled program. `evaluate` is called with the lanes
-after each chunk of training. The history has the arrays that `evaluate` returned so far, stacked on axis 0.
+A lane is the state of one run. Several lanes are trained in one compiled program. A chunk is the training between two
+evaluations. `evaluate` is called with the lanes after each chunk. The history has the arrays that `evaluate` returned
+so far, stacked on axis 0.
 
 A checkpoint has lanes and history. A killed run resumes from the checkpoint. On the same device, a resumed run and an
 uninterrupted run have identical results. A checkpoint also has digests of the agent, the world, the schedule and the

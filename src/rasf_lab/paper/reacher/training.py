@@ -279,7 +279,7 @@ class LaneProgram:
 
         Args:
             checkpoint: the path of the checkpoint. An existing checkpoint is resumed. Default: none.
-            tick: function called once per chunk of training. Default: none.
+            tick: function called once per chunk, the training between two evaluations. Default: none.
             checkpoint_every_s: seconds between checkpoints. Default: 600.
 
         Returns:

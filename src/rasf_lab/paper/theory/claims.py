@@ -10,7 +10,7 @@ QUADRATURE_TOLERANCE = 1e-7
 
 
 def judge(numbers: Numbers) -> dict[str, Finding]:
-    """Return the findings on T1 to T6, by claim, from the numbers of `theory.runs.run`."""
+    """Return the findings on claims T1 to T6, by claim, from the numbers of `theory.runs.run`."""
     return {
         "T1": _lemma(numbers["lemma 1"]),
         "T2": _bound(numbers["theorem 1"]),

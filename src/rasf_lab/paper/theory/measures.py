@@ -63,8 +63,8 @@ LEARNED = "learned, minus the norm of its error"
 READINGS = (PROOF, TRUE, UNIFORM, LEARNED)
 NORMS: dict[str, Order] = {"spectral": 2, "Frobenius": "fro", "induced infinity": math.inf}
 INFINITY = "infinity norm"  # the name of the results by the proof's reading in the induced infinity norm
-_SLACK = 1e-9  # violations below this count as rounding errors
-_GAP_SLACK = 1e-7  # violations of a bound on a gap below this count as errors of planning
+_SLACK = 1e-9  # a smaller violation counts as a rounding error
+_GAP_SLACK = 1e-7  # a smaller violation of a bound on a gap counts as an error of planning
 _TOLERANCE = 1e-9  # tolerance of planning
 
 

@@ -20,7 +20,7 @@ def total_ticks(preset: str) -> int:
 
 
 def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Result:
-    """Return the result on T1 to T6. Claim T7 is measured by the grid and four-room experiments."""
+    """Return the result on claims T1 to T6. Claim T7 is measured by the grid and four-room experiments."""
     begin = time.perf_counter()
     n = INSTANCES[preset]
     numbers: Numbers = {

@@ -1,12 +1,12 @@
-"""The engine `local`: worker processes on this machine. A worker executes one job at a time.
+"""The engine `local`: worker processes on this machine. `rasf_lab.sweep.drive` explains jobs and the driver.
 
-Workers are spawned, execute many jobs, and share compiled code through the caches of Numba and JAX on disk. (If a
-killed process leaves a half-written file in JAX's cache, JAX detects this and compiles the program in each process,
-which is slow but correct.) A worker that dies, or exceeds its time or memory, is replaced. Workers die with the driver:
-on Linux at once, by a signal of the kernel, and on other systems when they next exchange messages with the driver. A
-worker has one core or one GPU. On a core, libraries for linear algebra use one thread, so that sums do not depend on
-the number of cores. On a GPU, JAX fails if the GPU cannot be used, and allocates memory as needed, because another
-process may use the same GPU.
+Workers are spawned and execute one job after the other. They share compiled code through the caches of Numba and JAX on
+disk. (If a killed process leaves a half-written file in JAX's cache, JAX detects this and compiles the program in each
+process, which is slow but correct.) A worker that dies, or exceeds its time or memory, is replaced. Workers die with
+the driver: on Linux at once, by a signal of the kernel, and on other systems when they next exchange messages with the
+driver. A worker has one core or one GPU. On a core, libraries for linear algebra use one thread, so that sums do not
+depend on the number of cores. On a GPU, JAX fails if the GPU cannot be used, and allocates memory as needed, because
+another process may use the same GPU.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _work(folder: Path, pipe: Connection, driver: int) -> None:
 
 
 class LocalEngine:
-    """An `Engine` on this machine: a worker for each GPU id in `gpus`, or `workers` workers on cores without GPUs."""
+    """An `Engine` on this machine: a worker for each GPU id in `gpus`, or else `workers` workers on cores."""
 
     def __init__(self, folder: Path, workers: int, limits: RunLimits = NO_LIMITS, gpus: Sequence[str] = ()) -> None:
         whole("workers", workers)
