@@ -288,7 +288,7 @@ def test_no_stochastic_or_history_dependent_policy_is_better(record_property):
         assert max(deterministic) == pytest.approx(best[0, 0], abs=1e-10)
         stochastic = [mixed(dict(zip(histories, rng.random(6), strict=True))) for _ in range(30)]
         worst = max(worst, max(stochastic) - best[0, 0])
-    record_property("largest gain of a stochastic policy", worst)
+    record_property("largest gain of a stochastic policy", float(worst))
     assert worst <= 1e-10
 
 

@@ -44,8 +44,8 @@ def test_the_utility_is_the_best_or_the_worst_mean_less_a_divergence(record_prop
         assert (np.sign(beta) * (others - utility) <= 1e-9).all()
         averse += beta < 0
         as_printed_fails += bool(beta < 0 and others.max() > utility + 1e-6)
-    record_property("attained to", worst_gap)
-    record_property("averse instances, of these above the utility", (averse, as_printed_fails))
+    record_property("attained to", float(worst_gap))
+    record_property("averse instances, of these above the utility", f"{averse}, {as_printed_fails}")
     assert worst_gap < 1e-12
     assert as_printed_fails == averse > 0
 
@@ -65,7 +65,7 @@ def test_only_entropic_utility_is_the_utility_of_its_conditional_utilities(risk,
 
         worst = max(worst, off(Entropic(random_beta(rng))))
         others.append(off(risk))
-    record_property("entropic", worst)
+    record_property("entropic", float(worst))
     record_property("other, median and largest", (float(np.median(others)), float(np.max(others))))
     assert worst < 1e-12
     assert np.median(others) > 0.01
@@ -94,8 +94,8 @@ def test_a_projection_of_an_elliptical_vector_is_elliptical_of_the_same_family(r
         worst = max(worst, abs(characteristic - closed))
         variance = probs @ ((x @ w - mu @ w) ** 2).mean(axis=1)
         worst_covariance = max(worst_covariance, abs(variance - probs @ radii**2 / 2 * (w @ Sigma @ w)))
-    record_property("characteristic function", worst)
-    record_property("variance", worst_covariance)
+    record_property("characteristic function", float(worst))
+    record_property("variance", float(worst_covariance))
     assert max(worst, worst_covariance) < 1e-11
 
 
@@ -119,7 +119,7 @@ def test_a_projection_of_a_skew_elliptical_vector_is_skew_elliptical(record_prop
         largest_imaginary = max(largest_imaginary, abs(centred.imag))
         moments = [np.sum(m * np.exp(off @ w)) for m in (mass, probs[:, None] / len(ANGLES))]
         assert moments[0] / moments[1] > 0
-    record_property("real part of xi k less xi", worst)
+    record_property("real part of xi k less xi", float(worst))
     assert worst < 1e-11
     assert largest_imaginary > 0.1
 

@@ -4,7 +4,7 @@ Phi is the function that computes the features of a step, if the features are no
 
     signs            signs (d,) of the weights: 1 (more is better), -1 (a cost), 0 (either sign)
     feature_names    d different words
-    events           indices of the features that are nonzero at most once per episode
+    events           indices of rare features that are never negative, such as failures
     random_tasks     function random_tasks(count, rng) that returns weights (count, d) of tasks of the environment
 
 The wrappers are searched for each attribute, from the outermost wrapper to the layer that makes the reward: a wrapper
