@@ -58,7 +58,7 @@ def _identifier(row: Argument) -> str:
 
 
 def _parameter(row: Argument) -> Parameter:
-    """Return the parameter that typer turns into an option."""
+    """Return the function parameter from which typer makes the option of an argument."""
     repeated = " May be repeated." if row.many else ""
     default = f" Default: {row.default}." if row.default else ""
     words = f"{row.help}{repeated}{default}"
@@ -72,7 +72,10 @@ def _parameter(row: Argument) -> Parameter:
 
 
 def _gathered(rows: Mapping[str, Argument], given: Header, config: Path | None) -> Header:
-    """Return the values by argument name; a value from a flag replaces the value from the configuration file."""
+    """Return the values by argument name; a value from a flag replaces the value from the configuration file.
+
+    If the value is a dict, the flag replaces only entries with the same key.
+    """
     flags = read_values(rows, {flag: list(one) if isinstance(one, tuple) else one for flag, one in given.items()})
     values = {} if config is None else _read_config(config, rows)
     named = {rows[flag].name for flag in flags}

@@ -16,9 +16,9 @@ All random numbers are functions of the run's key and an index. For exploration 
 of the round. For sampling, the index is the number of the update. So both drivers draw the same numbers, whatever the
 length of the blocks in which numbers are drawn. A run can be stopped and resumed anywhere.
 
-Discounted feature returns are in [low h, high h], where h is the sum of gamma^t over the steps left. low is the
-smallest value of the feature in any step so far, and high is the largest value. The interval is extended to contain 0,
-because an episode may end at once. h is 1 for features that were nonzero only in the last steps of episodes. Losses of
+The discounted sum of a feature over the remaining episode is in [low h, high h], where h is the sum of gamma^t over the
+steps left. low is the smallest value of the feature in any step so far, and high is the largest value. The interval is
+extended to contain 0, because an episode may end at once. h is 1 for features that were nonzero only in the last steps of episodes. Losses of
 `MeanLowRank` clip predicted means to these bounds (`Within`).
 
 Shapes: d features, m numbers per observation, K policies, A actions, n environments, T tasks, B windows of a batch.
@@ -228,7 +228,7 @@ class Scaling(NamedTuple):
 
     @classmethod
     def of(cls, agent: Agent, steps: replay.Steps) -> Scaling:
-        """Return scales by which inputs have mean 0 and standard deviation 1, and feature returns are of size about 1.
+        """Return scales that give inputs mean 0 and standard deviation 1, and discounted feature sums a size near 1.
 
         Inputs that never changed and features that were always 0 are not scaled. Histograms learn unscaled features,
         because the atoms are in the features' own units. If an observation is a list of objects (setting `objects`),
@@ -285,7 +285,7 @@ class Scaling(NamedTuple):
         return agent.law.in_units(folded, self.units, self.spread)
 
     def _folded(self, network: Network, leading: int = 0) -> Network:
-        """Return the network with scaling folded into its first layer; the first `leading` inputs are not scaled."""
+        """Return a network that scales its inputs in the first layer; the first `leading` inputs are not scaled."""
         first = network.hidden[0]
         if isinstance(first, Pairs):
             factor = np.tile(self.factor[: first.numbers], 2)
