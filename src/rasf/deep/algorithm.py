@@ -18,8 +18,8 @@ length of the blocks in which numbers are drawn. A run can be stopped and resume
 
 The discounted sum of a feature over the remaining episode is in [low h, high h], where h is the sum of gamma^t over the
 steps left. low is the smallest value of the feature in any step so far, and high is the largest value. The interval is
-extended to contain 0, because an episode may end at once. h is 1 for features that were nonzero only in the last steps of episodes. Losses of
-`MeanLowRank` clip predicted means to these bounds (`Within`).
+extended to contain 0, because an episode may end at once. h is 1 for features that were nonzero only in the last steps
+of episodes. Losses of `MeanLowRank` clip predicted means to these bounds (`Within`).
 
 Shapes: d features, m numbers per observation, K policies, A actions, n environments, T tasks, B windows of a batch.
 """
@@ -43,7 +43,7 @@ from rasf.risk import Risk
 from rasf.transfer import gpi_actions
 from rasf.world import World
 
-_MOST_AVERSE = 2.0  # largest number of standard deviations of the return by which an episode's scores are reduced
+_MOST_AVERSE = 2.0  # the scores of an episode are reduced by at most this many standard deviations of the return
 _AVERSION = 7  # constant that is folded into the key of a round to draw aversions
 # The largest number n of steps for which a random action is repeated. The probability of n is proportional to 1 / n^2,
 # so the mean of n would be infinite without a maximum.

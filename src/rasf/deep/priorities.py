@@ -45,7 +45,7 @@ class Priorities(NamedTuple):
         return cls(jnp.zeros((blocks, _BLOCK)), jnp.zeros(blocks), jnp.ones(()))
 
     def begin(self, at: Array) -> Priorities:
-        """Return the priorities after rows were stored at the indices `at` (n,): these rows have the priority `most`."""
+        """Return the priorities after new rows were stored at the indices `at` (n,), with the priority `most`."""
         return self._set(at, jnp.full(at.shape, self.most))
 
     def rate(self, at: Array, errors: Array) -> Priorities:
