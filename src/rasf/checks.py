@@ -1,7 +1,7 @@
 """Checks of arguments. Every error is one sentence with the argument, the accepted values and the given value.
 
-In all functions, `name` is the name of the argument in the error. A check raises a ValueError for values that its
-docstring does not describe.
+In all functions, `name` is the name of the argument in the error. Every function accepts the values that its
+docstring describes, and raises ValueError for all other values.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def _read_config(path: Path, rows: Mapping[str, Argument]) -> Header:
 
 
 def own_environment(library: PolicyLibrary) -> str:
-    """Return the id of the environment that a library was trained on; raise ValueError if it is missing or unknown."""
+    """Return the id of a library's training environment; raise ValueError if there is none or it is not registered."""
     from rasf.envs.registration import is_registered
 
     env_id = library.environment.id

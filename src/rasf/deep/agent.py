@@ -118,7 +118,7 @@ class Target(NamedTuple):
         phi: Summed features (B, d), or (K, B, d) if every policy has its own sums.
         discount: Discount of the remaining return, (B,) or (K, B).
         following: Outputs (K, B, H, M) of every part for the action a' of each policy.
-        longest: The sum of gamma^t over the steps left at s', (B,) or (K, B).
+        longest: The sum of gamma^t over the steps left in the episode after s', (B,) or (K, B).
     """
 
     phi: Array
@@ -137,7 +137,7 @@ class Agent:
         policies: Number K of policies.
         inputs: Number of inputs of the networks.
         actions: Number of actions.
-        active_features: The largest number of nonzero weights of a task. Scoring histograms needs this many heads.
+        active_features: The largest number of nonzero weights of a task. This many heads are needed for histograms.
         planned: Number of updates of the whole training. If it is 0, the settings `decay`, `exploration` and `freeze`
             have no effect. Default: 0.
         risk: A function from a beta to a risk. Default: `MeanVariance`.

@@ -58,7 +58,7 @@ class StepChance(NamedTuple):
         explore: A uniform number. The environment explores if this number is below epsilon.
         action: A random action.
         repeat: The number of steps for which the random action is taken.
-        aversion: In an episode that begins, scores are reduced by this number of standard deviations of the return.
+        aversion: If an episode begins in this round, its scores are reduced by this number of standard deviations.
         noise: Noise (n, action_size) that is added to actions that are vectors.
     """
 
@@ -171,7 +171,7 @@ class Held(NamedTuple):
         return cls(action, np.zeros(n, np.int32), np.zeros(n, np.float32))
 
     def begun(self, chance: StepChance, fresh: Array) -> Held:
-        """Return the state. Environments in which an episode begins get the drawn aversion.
+        """Return the state with newly drawn aversions in the environments where an episode begins.
 
         Args:
             chance: The random numbers of the round.
@@ -348,7 +348,7 @@ def behave(
     obs: Array,
     noise: Array,
 ) -> Array:
-    """Return the action of the behaviour policy, without random actions: GPI over all policies.
+    """Return the action that the behaviour policy takes if it does not explore, by GPI over all policies.
 
     Args:
         agent: The agent.

@@ -106,10 +106,10 @@ class PeriodStats(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """The lengths of training.
+    """The number of tasks, and the numbers of steps after which the task changes or a chunk ends.
 
     Attributes:
-        steps_per_task: Steps on each task.
+        steps_per_task: Number of steps on each task.
         tasks: Number of tasks.
         evaluate_every: Number of steps of a chunk, rounded down to whole periods.
     """
@@ -229,7 +229,7 @@ class Stage(NamedTuple):
 
     Attributes:
         periods: Number of periods.
-        length: Rounds of each period.
+        length: Number of rounds of each period.
         warming: Whether actions are random and nothing is learned.
         scales: Whether the warm-up ends with the stage. The scales of inputs and features are then computed.
         copies: Whether target networks are copied after each period.
@@ -286,7 +286,7 @@ def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
     rated: Rated | tuple[()] = ()
     if chosen.prioritised:
         batch = (chosen.batch,)
-        # placeholders, by which the first update sets the priority of row 0 to 1. All new rows have this priority
+        # placeholders: with these errors, the first update sets row 0 to the priority 1, which all new rows have
         rated = Rated(Priorities.empty(len(ring.rows)), jnp.zeros(batch, jnp.int32), jnp.ones(batch))
     nothing = jnp.zeros(features)
     return Lane(

@@ -116,7 +116,7 @@ class Sizes(NamedTuple):
     Attributes:
         policies: Number K of networks.
         inputs: Number of inputs.
-        widths: Units of the hidden layers.
+        widths: Number of units of each hidden layer.
         actions: Number of actions.
         shared: Whether all networks share the hidden layers. Default: False.
         frequency: Standard deviation of the initial frequencies of a first layer of sines, whose initial phases are

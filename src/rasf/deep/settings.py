@@ -38,7 +38,7 @@ class NetworkSettings:
             returns are learned as if there were no limit. Default: "continuing".
         episode_length: The time limit in steps; 0 for the limit that the environment declares. If neither gives a
             limit, the horizon is "continuing". Default: 0.
-        widths: Units of the hidden layers. Default: (256, 256).
+        widths: Number of units of each hidden layer. Default: (256, 256).
         shared: Whether all policies share the hidden layers. Default: False.
         objects: How many numbers describe one object, if an observation is a list of objects. The first object is the
             agent, an object of zeros is absent, and the order of the other objects has no effect. 0 for other

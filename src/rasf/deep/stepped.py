@@ -394,8 +394,8 @@ class SteppedLearner:
         """Do updates.
 
         Args:
-            updates: Number of updates. Default: the number that is due for the steps stored so far, in multiples of
-                `together`.
+            updates: Number of updates. Default: the number that is due for the steps stored so far, rounded down to a
+                multiple of `together`.
 
         Returns:
             Statistics of the updates, or None if no update was done.
