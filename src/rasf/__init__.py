@@ -43,5 +43,5 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-if find_spec("gymnasium") is not None:  # all other parts of rasf work without Gymnasium
+if find_spec("gymnasium") is not None:  # without Gymnasium, all parts of rasf work except environments
     import_module("rasf.envs.registration").register_environments()

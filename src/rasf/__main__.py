@@ -14,5 +14,5 @@ def main() -> None:
     run()
 
 
-if __name__ == "__main__":  # worker processes of a sweep import this file too, under another name
+if __name__ == "__main__":  # worker processes also import this file, under another name than __main__
     main()

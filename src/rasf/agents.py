@@ -1,13 +1,15 @@
 """The table of agents: the name, learned return distribution, supported risks and constants of every agent.
 
-    sfql, rasfql                    tables: psi (the mean of the feature return); for rasfql also the covariance Sigma
-    rasf-model                      tables: psi and Sigma, planned on a model of all experience
+    sfql, rasfql                    tables: psi (the mean of the discounted sum of features); rasfql also learns the
+                                    covariance Sigma of this sum
+    rasf-model                      tables: psi and Sigma, computed by planning on a model estimated from all steps
     prql, raprql, q-learning        tables of the scalar return: policy reuse (the first two) and plain Q-learning
     sfc51, rasfc51                  networks: a histogram for every feature
-    sfdqn, sfdqn-residual           networks: psi; `sfdqn-residual` learns its covariance too, from residuals
+    sfdqn, sfdqn-residual           networks: psi; `sfdqn-residual` also learns Sigma, from temporal differences of psi
     rasfdqn                         networks: psi and a covariance of low rank, for any environment; not in the paper
     rasftd3                         the same for continuous actions: an actor for every policy; not in the paper
-    c51, rac51, rac51-relabelled    one network with the task as an input: a histogram of the scalar return
+    c51, rac51, rac51-relabelled    one network with the task as an input: a histogram of the scalar return; with
+                                    `-relabelled`, every step is used for all training tasks
 
 Agents with a `risk_aware_form` are risk-neutral, as in the paper, and raise an error for risks that are not neutral.
 Agents that learn only the scalar return make no library.
@@ -39,7 +41,7 @@ class LawKind(StrEnum):
     MEAN = "point"  # psi by a network
     MEAN_COVARIANCE = "residual"  # psi and Sigma by networks
     MEAN_LOW_RANK = "log-moments"  # psi and Sigma by networks, Sigma as a diagonal plus a matrix of low rank
-    REWARD = "reward"  # the scalar return, without a library
+    REWARD = "reward"  # the scalar return; agents of this kind make no library
 
 
 _RISKY = (MeanVariance, Entropic)
@@ -58,7 +60,7 @@ class AgentSpec:
         risk_aware_form: For a `neutral` agent (trained for the mean only), the name of the corresponding risk-aware
             agent. None for other agents.
         constants: Settings that differ from the defaults of the family. Default: none.
-        plans: Whether the agent plans on a model of all experience, for all risks at once. Default: False.
+        plans: Whether the agent plans on a model estimated from all steps, for all risks at once. Default: False.
         of_paper: Whether the defaults of the agent are those of the paper. Default: True.
         continuous: Whether the agent is for actions that are vectors (Box) instead of numbered (Discrete).
     """
@@ -133,7 +135,7 @@ def check_risks(spec: AgentSpec, risks: Sequence[Risk]) -> None:
     """Raise an error for a risk for which an agent cannot be trained, such as an averse risk for a neutral agent."""
     for risk in risks:
         if not isinstance(risk, Risk):
-            raise ValueError(f"risk must be a rasf risk such as MeanVariance(-4.0), or several, got {risk!r}")
+            raise ValueError(f"risk must be a rasf risk such as MeanVariance(-4.0), or a list of risks, got {risk!r}")
         if spec.neutral and not is_neutral(risk):
             raise ValueError(
                 f"agent {spec.name!r} is risk-neutral; for {risk_to_text(risk)} use {spec.risk_aware_form!r}"
@@ -162,7 +164,7 @@ def check_acting(law: LawKind, risk: Risk, *, covariance: bool = True) -> None:
     if not covariance or law is LawKind.MEAN:
         raise ValueError(f"risk must be neutral, such as MeanVariance(0), as no covariance was learned, got {risk!r}")
     wanted = "sums of independent features" if law is LawKind.HISTOGRAM else "mean and variance, as MeanVariance does"
-    way_out = "; for Entropic train rasfc51, or assume a distribution with Elliptical" * isinstance(risk, Entropic)
+    way_out = "; for Entropic train rasfc51, or use Elliptical(beta) for normal returns" * isinstance(risk, Entropic)
     raise ValueError(f"risk must be one that can score {wanted}, got {risk!r}{way_out}")
 
 

@@ -21,12 +21,12 @@ Whole = int | np.integer  # an integer in a compiled loop
 def array_namespace(*arrays: Array) -> ModuleType:
     """Return `jax.numpy` if any argument is a jax array or tracer, else `numpy`, without importing jax.
 
-    While another thread imports jax, `sys.modules` contains jax without its names. No argument is a jax array then.
+    While another thread imports jax, `sys.modules` contains jax without `Array`. No argument can be a jax array then.
     """
     jax_module = sys.modules.get("jax")
     kind = None if jax_module is None else getattr(jax_module, "Array", None)
     if kind is not None:
-        for array in arrays:  # every step calls this function several times, and `any` takes twice as long
+        for array in arrays:  # a loop, because each step makes several calls, and `any` takes twice as long
             if isinstance(array, kind):
                 import jax.numpy
 

@@ -1,7 +1,7 @@
 """Checks of arguments. Every error is one sentence with the argument, the accepted values and the given value.
 
-In all functions, `name` is the name of the argument in the error. A check raises a ValueError for values that its
-docstring does not describe.
+In all functions, `name` is the name of the argument in the error. Every function accepts the values that its
+docstring describes, and raises ValueError for all other values.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from rasf.arrays import Floats, Numbers
 
-HEAVIEST = 1e15  # largest size of a weight, so that its square, a factor of variances, is finite in single precision
-MOST_DECISIONS = 10**6  # largest number of decisions in a loop, which then takes seconds
+HEAVIEST = 1e15  # largest absolute weight: variances are multiplied by its square, and must be finite in float32
+MOST_DECISIONS = 10**6  # largest number of decisions in a loop: a loop of this length takes seconds
 MOST_NUMBERS = 2**30  # largest number of entries of a table: 8 GiB as float64
-LARGEST = 1e90  # largest size of features, weights, rewards and risk parameters, so that squared returns are finite
+LARGEST = 1e90  # largest absolute feature, weight, reward or risk parameter, so that squared returns are finite
 
 
 def shown(value: object) -> str:
@@ -83,7 +83,7 @@ def bounds(name: str, given: npt.ArrayLike, d: int) -> Floats:
     """Return finite bounds (d, 2), if every lower bound is below the upper bound."""
     found = floats(given)
     if found.shape != (d, 2) or not np.isfinite(found).all() or not (found[:, 0] < found[:, 1]).all():
-        raise ValueError(f"{name} must be finite, of shape ({d}, 2), low below high, got {shown(given)}")
+        raise ValueError(f"{name} must be finite, of shape ({d}, 2), each low below its high, got {shown(given)}")
     return found
 
 
@@ -106,12 +106,12 @@ def one_of(name: str, value: object, accepted: Iterable[object]) -> None:
 
 
 def numbers(name: str, given: object) -> Floats:
-    """Return an array of float64 of any shape, perhaps with nan and infinities. An array of float64 is not copied."""
+    """Return an array of float64 of any shape; nan and infinities are accepted. An array of float64 is not copied."""
     return np.asarray(reals(name, given), np.float64)
 
 
 def reals(name: str, given: object) -> Numbers:
-    """Return an array of real numbers of any shape and dtype, perhaps with nan and infinities."""
+    """Return an array of real numbers of any shape and dtype; nan and infinities are accepted."""
     try:
         found = np.asarray(given)
         if found.dtype.kind == "O":
@@ -126,7 +126,7 @@ def reals(name: str, given: object) -> Numbers:
 def decisions(name: str, value: object, numbers_each: int = 0) -> int:
     """Return a number of decisions, if it is at most `MOST_DECISIONS` and a table of all decisions fits.
 
-    The table has `numbers_each` numbers for each decision, and may have `MOST_NUMBERS` numbers.
+    The table has `numbers_each` numbers for each decision. It fits if it has at most `MOST_NUMBERS` numbers.
     """
     found = whole(name, value)
     if found > MOST_DECISIONS:

@@ -26,7 +26,7 @@ _BINS, _TALL = 40, 0.62  # number of bins in a histogram; height of the highest 
 
 
 def figure(width: float, height: float, dpi: int = 160) -> Figure:
-    """Return an empty figure, `width` by `height` inches, that needs no display."""
+    """Return an empty figure of `width` by `height` inches; no display is needed to draw it."""
     return Figure(figsize=(width, height), dpi=dpi, layout="constrained", facecolor="white")
 
 
@@ -46,8 +46,8 @@ def save(drawn: Figure, path: Path) -> Path:
 def comparison(compared: Sequence[Comparison], discounted: bool, source: str) -> Figure:
     """Draw the return distributions of several risks, for `rasf evaluate --plot`.
 
-    There is one panel for each weighting, with one row for each risk: histogram, mean (dot) and CVaR (triangle). Bars
-    are 95 % intervals.
+    There is one panel for each weighting, with one row for each risk: histogram, mean (dot) and CVaR (triangle). Lines
+    through dots and triangles are 95 % intervals.
 
     Args:
         compared: One comparison for each panel.
@@ -67,7 +67,7 @@ def comparison(compared: Sequence[Comparison], discounted: bool, source: str) ->
     labels = {"o": "mean", "<": f"CVaR: mean of the worst {WORST:.0%}"}
     marks = [Line2D([], [], marker=mark, color=INK, linewidth=1.5, label=label) for mark, label in labels.items()]
     drawn.legend(handles=marks, loc="outside upper right", ncols=2, frameon=False, fontsize=8)
-    drawn.supxlabel(f"{source}; bars: 95 % intervals", fontsize=6, color=GREY)
+    drawn.supxlabel(f"{source}; lines: 95 % intervals", fontsize=6, color=GREY)
     return drawn
 
 
@@ -135,7 +135,7 @@ def _panel(axes: Axes, compared: Comparison, measure: str) -> None:
 
 
 def _histogram(axes: Axes, returns: Floats, span: tuple[float, float], base: float, colour: str) -> None:
-    """Draw one bar for each distinct return if there are at most 20, else a histogram over the range of all rows."""
+    """Draw one bar for each distinct return if there are at most 20, else a histogram over the range of all risks."""
     low, high = span
     values, counts = np.unique(returns, return_counts=True)
     if len(values) > _BINS // 2:

@@ -17,7 +17,9 @@ _OPTIONS = ("episodes", "seed", "max_steps", "phi", "tasks")
 
 @command(CALIBRATION)
 def calibrate(values: Header) -> None:
-    """Act with a library on tasks and risks, and save the errors of its predictions, from which bounds follow.
+    """Act with a library for several tasks and risks, and save the errors of its predictions in a file.
+
+    Bounds of later predictions are computed from these errors.
 
     Example: `rasf calibrate rooms.rasf --episodes 9000 --risk neutral --risk mean-variance:-4 --plot reliability.png`
     """

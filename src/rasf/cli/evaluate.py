@@ -1,4 +1,4 @@
-"""`rasf evaluate`: evaluate a library for given weights and risks, from the same start states.
+"""`rasf evaluate`: evaluate a library for given weights and risks, which all begin in the same start states.
 
 Without weights, the command describes the library.
 """
@@ -176,7 +176,8 @@ def _write_json(job: _Job, compared: list[Comparison]) -> None:
             for w, each in zip(job.w, compared, strict=True)
         ],
     }
-    finite = json.loads(json.dumps(results), parse_constant=lambda _: None)  # JSON has no nan
+    # JSON has no nan and no infinity: both become null
+    finite = json.loads(json.dumps(results), parse_constant=lambda _: None)
     text = json.dumps(finite, indent=1) + "\n"
     if job.json == _STANDARD_OUTPUT:
         sys.stdout.write(text)

@@ -1,7 +1,7 @@
-"""The command line: the commands of this package, and of other packages with entry points `rasf.commands`.
+"""The command line: commands of this package, and entry points of other packages in the group `rasf.commands`.
 
-An error is one sentence on standard error and a non-zero exit code, without a traceback. Ctrl-C ends a command with
-code 130; see `rasf.cli.terminal`.
+An error prints one sentence on standard error, without a traceback, and gives a non-zero exit code. Ctrl-C ends a
+command with code 130; see `rasf.cli.terminal`.
 """
 
 from __future__ import annotations

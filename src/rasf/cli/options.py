@@ -58,7 +58,7 @@ def _identifier(row: Argument) -> str:
 
 
 def _parameter(row: Argument) -> Parameter:
-    """Return the parameter that typer turns into an option."""
+    """Return the function parameter from which typer makes the option of an argument."""
     repeated = " May be repeated." if row.many else ""
     default = f" Default: {row.default}." if row.default else ""
     words = f"{row.help}{repeated}{default}"
@@ -72,7 +72,10 @@ def _parameter(row: Argument) -> Parameter:
 
 
 def _gathered(rows: Mapping[str, Argument], given: Header, config: Path | None) -> Header:
-    """Return the values by argument name; a value from a flag replaces the value from the configuration file."""
+    """Return the values by argument name; a value from a flag replaces the value from the configuration file.
+
+    If the value is a dict, the flag replaces only entries with the same key.
+    """
     flags = read_values(rows, {flag: list(one) if isinstance(one, tuple) else one for flag, one in given.items()})
     values = {} if config is None else _read_config(config, rows)
     named = {rows[flag].name for flag in flags}
@@ -99,7 +102,7 @@ def _read_config(path: Path, rows: Mapping[str, Argument]) -> Header:
 
 
 def own_environment(library: PolicyLibrary) -> str:
-    """Return the id of the environment that a library was trained on; raise ValueError if it is missing or unknown."""
+    """Return the id of a library's training environment; raise ValueError if there is none or it is not registered."""
     from rasf.envs.registration import is_registered
 
     env_id = library.environment.id

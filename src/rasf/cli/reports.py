@@ -1,4 +1,4 @@
-"""What `rasf evaluate` and `rasf calibrate` print, within 100 columns: comparisons, descriptions, calibrations."""
+"""Print the results of `rasf evaluate` and `rasf calibrate` in at most 100 columns."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _ENDS = ("", "_low", "_high")
 _SHOWN = 12  # largest number of rows in the table of policies
-_BESIDE = 6  # largest number of features in a table of sums, so that the table fits into 100 columns
+_BESIDE = 6  # largest number of features in a table of feature sums, so that the table fits into 100 columns
 
 
 def print_comparison(compared: Comparison, discounted: bool) -> None:
-    """Print tables of measures and of feature sums for one task: a row for each risk, with 95 % intervals."""
+    """Print tables of measures and of feature sums for one task. A row is a risk; all numbers have 95 % intervals."""
     from rasf.library.evaluation import WORST
 
     first = next(iter(compared.reports.values()))
@@ -123,12 +123,15 @@ def print_library(file: Path, library: PolicyLibrary) -> None:
         over = "the log" if from_log else "training"
         say(f"{' and '.join(totals)} {'are totals' if len(totals) > 1 else 'is a total'} over {over}")
     if from_log:
-        say("'predicted': value of the risk for the discounted return from the log's start states, 95 % interval")
+        say(
+            "'predicted': the policy's risk measure of the discounted return from the log's start states, with a 95 % "
+            "interval"
+        )
     say(_how_to_evaluate(file, library))
 
 
 def _how_to_evaluate(file: Path, library: PolicyLibrary) -> str:
-    """Return a sentence on how to evaluate a library, with phi if the library was trained with phi."""
+    """Return a sentence on how to evaluate a library. It names --phi if a function phi computed the features."""
     from rasf.envs.registration import is_registered
 
     phi, env_id = library.environment.phi, library.environment.id
@@ -168,7 +171,7 @@ def _signed(interval: Interval) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a number as text: with three digits, but from 100 to 99999 as a whole number, and nan as a dash."""
+    """Return a number as text: three significant digits; from 100 to 99999 a whole number; a dash for nan."""
     if math.isnan(value):
         return "-"
     value += 0.0  # turns -0.0 into 0.0

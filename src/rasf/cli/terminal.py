@@ -101,7 +101,9 @@ def check_plot(plot: Path) -> None:
 
 
 class Interrupt:
-    """Context in which a first Ctrl-C requests a stop, and a second Ctrl-C calls `undo` and exits.
+    """Context in which a first Ctrl-C requests a stop, and a second Ctrl-C exits.
+
+    Before the exit, `undo` is called, for example to release a lock.
 
     The second Ctrl-C raises no exception, because an exception could crash JAX. But while a file is saved (`saving`),
     it raises KeyboardInterrupt, so that no incomplete file is left.

@@ -1,13 +1,13 @@
 """`rasf train`: train a library on an environment or from a log, show the progress, and save the library.
 
 Training begins with a rehearsal: the same call with one step per task. The rehearsal finds errors that would otherwise
-occur only after hours (weights of the wrong size, networks that do not fit the library of `--grow`), and gives the
-number of policies.
+occur only after hours (weights of the wrong size, networks that do not fit the library of `--grow`), and shows how many
+policies will be trained.
 
 Ctrl-C stops training soon and saves the policies learned so far. A second Ctrl-C exits at once without a library. An
-existing library is replaced only with `--overwrite`, and keeps its log until the new library is saved. During training
-there are three more files beside `--out`: the log LOG.part, OUT.checkpoint, and a lock. If a run was killed, the same
-command resumes from the checkpoint, with bit-identical results.
+existing library is replaced only with `--overwrite`. Its training log stays in place until the new library is saved.
+During training there are three more files: the unfinished log LOG.part, OUT.checkpoint, and a lock. If a run was
+killed, the same command resumes from the checkpoint, with bit-identical results.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def train(values: Header) -> None:
 class _Job(NamedTuple):
     """The arguments of a training, and its files.
 
-    The log has another name during training, so that an existing library keeps its log until training ends.
+    During training the log is `running_log`, so that the log of an existing library stays until training ends.
     """
 
     env: str
@@ -108,7 +108,7 @@ class _Job(NamedTuple):
 
 
 def _train_from(values: Header) -> None:
-    """Learn from a log, and print the coverage of the log and the predicted return of each policy."""
+    """Learn from a log, and print notes, such as how often the log tried each action, and predicted returns."""
     from rasf.library.logs.learn import learn_from
 
     known = given_at(TRAINING, LOG)
@@ -141,7 +141,7 @@ def _new_file(values: Header) -> Path:
         raise ValueError("tasks must be given: a number by --tasks 8, or weights by --w 1,0,.1 or --tasks-file")
     out = check_writable("out", values["out"])
     if is_stream(out):
-        raise ValueError(f"out must be a file in a folder, got {out}")
+        raise ValueError(f"out must be an ordinary file, not a pipe or a device, got {out}")
     grown = "base_library" in values and values["base_library"].resolve() == out.resolve()
     if out.exists() and not (grown or values.get("overwrite")):
         raise ValueError(
@@ -178,7 +178,10 @@ def _job(values: Header) -> _Job:
 
 
 def _settings(values: Header) -> Header:
-    """Return the settings of the agent; raise ValueError for arguments that have a flag or are only for Python."""
+    """Return the settings that --set gives.
+
+    Raise ValueError for a name that is not a setting, because it has its own option or can be given only in Python.
+    """
     settings: Header = values.get("settings", {})
     taken = {row.name for row in TRAINING if FLAG in row.where or row.read is None}
     for name in settings:

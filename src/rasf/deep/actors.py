@@ -1,4 +1,5 @@
-"""The deep agent for continuous actions: for every policy, an actor and the distribution of its feature return.
+"""The deep agent for continuous actions: for every policy, an actor and the distribution of its feature return
+(the discounted sum of the features).
 
 For each transition (s, a, phi, s') and each policy k with weights w_k:
 
@@ -8,14 +9,15 @@ For each transition (s, a, phi, s') and each policy k with weights w_k:
 This is the deterministic policy gradient of TD3 (Fujimoto and others, 2018) with the risk of the return in place of its
 mean. The networks of Z (`MeanLowRank`) have outputs for a single action, whose vector is among their inputs:
 
-    inputs of a critic    action (P numbers in [-1, 1]), observation (n), time left
+    inputs of a critic    action (P numbers in [-1, 1]), then the n inputs of an actor (observation and time left)
 
 The actions of all K policies at a state are the candidates of GPI, called *proposals*. They take the place of numbered
 actions, so that scores have shape (K, B, A) with A = K. Entry (i, b, j) is the score of policy i for the action that
 policy j proposes at observation b. GPI over any finite set of actions that contains the action of every policy is never
 worse than the best policy (docs/theory.md).
 
-In an update, only C of the K policies learn (setting `policies_per_update`). Other shapes are as in `rasf.deep.agent`.
+In an update, only C of the K policies learn (setting `policies_per_update`). A part is one of the networks that
+together represent a return distribution (`rasf.deep.laws`). Other shapes are as in `rasf.deep.agent`.
 """
 
 from __future__ import annotations
@@ -57,13 +59,13 @@ class ActorHeads(NamedTuple):
 
 
 def proposals(actor: Network, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return the actions (B, K, P) of K actors at inputs x (B, n), in numpy."""
+    """Return the actions (B, K, P) of K actors with inputs x (B, n), in numpy."""
     size = actor.heads.bias.shape[-1]
     return np.tanh(plain_outputs(actor, x, Heads(1, size))[:, :, 0, 0]).swapaxes(0, 1)
 
 
 def rows_of(actions: Array, x: Array) -> Array:
-    """Return the inputs (B K, P + n) of critics for actions (B, K, P) at inputs x (B, n), in numpy or jax."""
+    """Return inputs (B K, P + n) of critics for actions (B, K, P) of actors with inputs x (B, n), in numpy or jax."""
     xp, (size, policies, _) = array_namespace(actions, x), actions.shape
     beside = xp.broadcast_to(x[:, None], (size, policies, x.shape[-1]))
     return xp.concatenate([actions, beside], axis=-1).reshape(size * policies, -1)
@@ -94,7 +96,7 @@ class ActorAgent(Agent):
         """Return an estimate of the bytes that training needs; arguments as for `Agent`."""
         found = super().memory_needed(transitions, observation_size, features, item)
         widths, taught = sum(self._chosen.widths), min(self.policies, self._chosen.policies_per_update)
-        # hidden outputs, with gradients, of three networks of the critic and of the actor, at the actions of the actor
+        # 4 bytes for every hidden unit and its gradient, in three critic networks and the actor, for a batch of actions
         return found + 4.0 * 2 * 4 * taught * self._chosen.batch * widths
 
     def init(self, key: Array) -> Learner:

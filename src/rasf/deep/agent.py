@@ -5,11 +5,11 @@ For each transition (s, a, phi, s') and each policy k (Algorithm 2 of the paper)
     a'_k = argmax_b risk[Z_k(s', b) . w_k]      chosen by the online networks
     Z_k(s, a)  <-  phi + gamma Z_k(s', a'_k)    evaluated by the target networks
 
-Z_k is the distribution of the feature return of policy k, and w_k are the weights of its task. With n-step returns, phi
-is the discounted sum over up to n steps, and s' is the state after these steps. The sum of policy k ends before the
-first action that is much worse for policy k than the best action. Much worse means that the score is lower than the
-best score by more than `_NEARLY` times the mean difference between the best and the worst score of a state. Without
-this rule, Z_k would partly be the return of the behaviour policy.
+The feature return is the discounted sum of the features. Z_k is its distribution for policy k, and w_k are the weights
+of this policy's task. With n-step returns, phi is the discounted sum over up to n steps, and s' is the state after
+these steps. The sum of policy k ends before the first action that is much worse for policy k than the best action. Much
+worse means that the score is lower than the best score by more than `_NEARLY` times the mean difference between the
+best and the worst score of a state. Without this rule, Z_k would partly be the return of the behaviour policy.
 
 The paper's agents differ in the kind of Z: histograms (SFC51, RaSFC51), the mean (SFDQN), or mean and covariance (SFDQN
 with residual covariance). beta = 0 is risk-neutral. All functions are pure and for a single seed; use `jax.vmap` for
@@ -118,7 +118,7 @@ class Target(NamedTuple):
         phi: Summed features (B, d), or (K, B, d) if every policy has its own sums.
         discount: Discount of the remaining return, (B,) or (K, B).
         following: Outputs (K, B, H, M) of every part for the action a' of each policy.
-        longest: The sum of gamma^t over the steps left at s', (B,) or (K, B).
+        longest: The sum of gamma^t over the steps left in the episode after s', (B,) or (K, B).
     """
 
     phi: Array
@@ -137,7 +137,7 @@ class Agent:
         policies: Number K of policies.
         inputs: Number of inputs of the networks.
         actions: Number of actions.
-        active_features: The largest number of nonzero weights of a task. Scoring histograms needs this many heads.
+        active_features: The largest number of nonzero weights of a task. This many heads are needed for histograms.
         planned: Number of updates of the whole training. If it is 0, the settings `decay`, `exploration` and `freeze`
             have no effect. Default: 0.
         risk: A function from a beta to a risk. Default: `MeanVariance`.
@@ -209,7 +209,7 @@ class Agent:
             )
         law = make_law(settings.kind, d, atoms, events, timed=bool(more.get("limit")))
         inputs = observation_size + (TIME_INPUTS if more.get("limit") else 0)
-        # actions that are vectors are scored as candidates, one of each policy
+        # if actions are vectors, every policy proposes one action, and these proposals are scored
         actions = policies if more.get("action_size") else checks.whole("n_actions", n_actions)
         return cls(settings, law, policies, inputs, actions, d, **more).for_weights(weights)
 
@@ -371,7 +371,7 @@ class Agent:
         return learner._replace(target=copied)
 
     def random_actions(self, key: Array, n: int) -> tuple[Array, Array]:
-        """Return n random actions, and noise (n, action_size) for actions that are vectors."""
+        """Return n random actions, and the noise (n, action_size) to add if actions are vectors."""
         return jax.random.randint(key, (n,), 0, self.actions), jnp.zeros((n, 0))
 
     def take(self, task_heads: Any, x: Array, chosen: Array, noise: Array) -> Array:
@@ -419,7 +419,7 @@ class Agent:
         return self.at_time(found, x), heads, None
 
     def task_heads(self, networks: Any, w: Array) -> Any:
-        """Return the networks reduced to the outputs that scoring all policies on a task needs.
+        """Return the networks reduced to the outputs that are needed to score all policies on a task.
 
         Args:
             networks: The networks.
@@ -447,7 +447,7 @@ class Agent:
 
         Args:
             networks: The networks.
-            obs: Inputs of the networks, (B, n), or (K, B, n) if each network has separate inputs.
+            obs: Inputs of the networks: (B, n), or (K, B, n) if the inputs of the K networks differ.
             w: The weights (K, d) of each policy's task.
             risk: The risk of all policies, or the beta (K,) of each.
         """
@@ -519,7 +519,7 @@ class Agent:
         return jax.tree.map(lambda mean, now: mean + share * (now - mean), learner.average, online)
 
     def with_spread(self, networks: Any, spread: Array) -> Any:
-        """Return networks with covariances in units of features, given networks with covariances in units of `spread`.
+        """Return the networks with covariances converted from units of `spread` to units of the features.
 
         Args:
             networks: The networks.
@@ -551,7 +551,7 @@ class Agent:
         of_steps = scores.reshape(self.policies, size, n, -1)[:, :, :-1]
         taken = jnp.take_along_axis(of_steps, batch.action[None, :, 1:, None], axis=-1)[..., 0]
         best, worst = of_steps.max(axis=-1), of_steps.min(axis=-1)
-        # the mean is over steps inside windows only, because rows after the end of a window are arbitrary
+        # best - worst is averaged over steps inside windows only, because rows after the end of a window are arbitrary
         decided = batch.follows[:, 1:] / jnp.maximum(jnp.sum(batch.follows[:, 1:]), 1.0)
         slack = _NEARLY * jnp.sum(decided * (best - worst), axis=(1, 2), keepdims=True)
         continues = jnp.cumprod((taken >= best - slack) * batch.follows[:, 1:], axis=-1)  # (K, B, n - 1)

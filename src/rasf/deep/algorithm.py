@@ -16,10 +16,10 @@ All random numbers are functions of the run's key and an index. For exploration 
 of the round. For sampling, the index is the number of the update. So both drivers draw the same numbers, whatever the
 length of the blocks in which numbers are drawn. A run can be stopped and resumed anywhere.
 
-Discounted feature returns are in [low h, high h], where h is the sum of gamma^t over the steps left. low is the
-smallest value of the feature in any step so far, and high is the largest value. The interval is extended to contain 0,
-because an episode may end at once. h is 1 for features that were nonzero only in the last steps of episodes. Losses of
-`MeanLowRank` clip predicted means to these bounds (`Within`).
+The discounted sum of a feature over the remaining episode is in [low h, high h], where h is the sum of gamma^t over the
+steps left. low is the smallest value of the feature in any step so far, and high is the largest value. The interval is
+extended to contain 0, because an episode may end at once. h is 1 for features that were nonzero only in the last steps
+of episodes. Losses of `MeanLowRank` clip predicted means to these bounds (`Within`).
 
 Shapes: d features, m numbers per observation, K policies, A actions, n environments, T tasks, B windows of a batch.
 """
@@ -43,7 +43,7 @@ from rasf.risk import Risk
 from rasf.transfer import gpi_actions
 from rasf.world import World
 
-_MOST_AVERSE = 2.0  # largest number of standard deviations of the return by which an episode's scores are reduced
+_MOST_AVERSE = 2.0  # the scores of an episode are reduced by at most this many standard deviations of the return
 _AVERSION = 7  # constant that is folded into the key of a round to draw aversions
 # The largest number n of steps for which a random action is repeated. The probability of n is proportional to 1 / n^2,
 # so the mean of n would be infinite without a maximum.
@@ -58,7 +58,7 @@ class StepChance(NamedTuple):
         explore: A uniform number. The environment explores if this number is below epsilon.
         action: A random action.
         repeat: The number of steps for which the random action is taken.
-        aversion: In an episode that begins, scores are reduced by this number of standard deviations of the return.
+        aversion: If an episode begins in this round, its scores are reduced by this number of standard deviations.
         noise: Noise (n, action_size) that is added to actions that are vectors.
     """
 
@@ -171,7 +171,7 @@ class Held(NamedTuple):
         return cls(action, np.zeros(n, np.int32), np.zeros(n, np.float32))
 
     def begun(self, chance: StepChance, fresh: Array) -> Held:
-        """Return the state. Environments in which an episode begins get the drawn aversion.
+        """Return the state with newly drawn aversions in the environments where an episode begins.
 
         Args:
             chance: The random numbers of the round.
@@ -228,7 +228,7 @@ class Scaling(NamedTuple):
 
     @classmethod
     def of(cls, agent: Agent, steps: replay.Steps) -> Scaling:
-        """Return scales by which inputs have mean 0 and standard deviation 1, and feature returns are of size about 1.
+        """Return scales that give inputs mean 0 and standard deviation 1, and discounted feature sums a size near 1.
 
         Inputs that never changed and features that were always 0 are not scaled. Histograms learn unscaled features,
         because the atoms are in the features' own units. If an observation is a list of objects (setting `objects`),
@@ -285,7 +285,7 @@ class Scaling(NamedTuple):
         return agent.law.in_units(folded, self.units, self.spread)
 
     def _folded(self, network: Network, leading: int = 0) -> Network:
-        """Return the network with scaling folded into its first layer; the first `leading` inputs are not scaled."""
+        """Return a network that scales its inputs in the first layer; the first `leading` inputs are not scaled."""
         first = network.hidden[0]
         if isinstance(first, Pairs):
             factor = np.tile(self.factor[: first.numbers], 2)
@@ -348,7 +348,7 @@ def behave(
     obs: Array,
     noise: Array,
 ) -> Array:
-    """Return the action of the behaviour policy, without random actions: GPI over all policies.
+    """Return the action that the behaviour policy takes if it does not explore, by GPI over all policies.
 
     Args:
         agent: The agent.

@@ -1,4 +1,4 @@
-"""Encoding of the time left in an episode as two inputs of the networks."""
+"""Encoding of the number of steps left in an episode as two inputs of the networks."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ copies of the online networks to the target networks.
 
     chunk = scan over periods of (scan over rounds; copy to the target networks)
 
-The copy is outside the inner scan, so that rounds need no condition. The random numbers of a period are drawn before
-the period. A run can be split into chunks anywhere and resumed. A resumed run has the same bits as an uninterrupted
-run, if the device and the number of lanes are the same.
+The copy is outside the inner scan, so that a round does not test whether a copy is due. The random numbers of a period
+are drawn before the period. A run can be split into chunks anywhere and resumed. A resumed run has the same bits as an
+uninterrupted run, if the device and the number of lanes are the same.
 
 Shapes: L lanes, E environments of a lane, T tasks, K policies, d features, B windows of a batch. Functions for one lane
 leave out L.
@@ -106,10 +106,10 @@ class PeriodStats(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """The lengths of training.
+    """The number of tasks, and the numbers of steps after which the task changes or a chunk ends.
 
     Attributes:
-        steps_per_task: Steps on each task.
+        steps_per_task: Number of steps on each task.
         tasks: Number of tasks.
         evaluate_every: Number of steps of a chunk, rounded down to whole periods.
     """
@@ -214,10 +214,10 @@ def chunks(
 
 @partial(jax.jit, donate_argnums=0)
 def _with_new_episodes(lanes: Lane, begin: Array) -> Lane:
-    """Return the lanes with new episodes, for the start of a new task, if tasks are not interleaved.
+    """Return the lanes with new episodes, for the start of the next task. Tasks are not interleaved.
 
-    Every lane then has one environment. The last stored step is marked as the end of its episode, so that no n-step sum
-    includes steps of the new task.
+    It is called only if every lane has one environment. The last stored step is marked as the end of its episode, so
+    that no n-step sum includes steps of the new task.
     """
     rows = lanes.ring.rows
     ring = Ring(rows.at[:, (begin - 1) % rows.shape[1], -1].set(1.0))
@@ -229,7 +229,7 @@ class Stage(NamedTuple):
 
     Attributes:
         periods: Number of periods.
-        length: Rounds of each period.
+        length: Number of rounds of each period.
         warming: Whether actions are random and nothing is learned.
         scales: Whether the warm-up ends with the stage. The scales of inputs and features are then computed.
         copies: Whether target networks are copied after each period.
@@ -286,7 +286,7 @@ def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
     rated: Rated | tuple[()] = ()
     if chosen.prioritised:
         batch = (chosen.batch,)
-        # placeholders, by which the first update sets the priority of row 0 to 1. All new rows have this priority
+        # placeholders: with these errors, the first update sets row 0 to the priority 1, which all new rows have
         rated = Rated(Priorities.empty(len(ring.rows)), jnp.zeros(batch, jnp.int32), jnp.ones(batch))
     nothing = jnp.zeros(features)
     return Lane(

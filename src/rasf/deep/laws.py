@@ -1,13 +1,16 @@
 """How networks represent distributions of feature returns: outputs of the networks, scores on tasks, and losses.
 
+A feature return is the discounted sum of a feature over the remaining episode. The distributions are:
+
     Histogram        N probabilities for each of d features, which are assumed independent; one head per feature
     MeanOnly         the mean psi and no variance, so that only the neutral risk can be scored
     MeanCovariance   psi, and by a second network the covariance Sigma, with the target delta delta' +
-                     gamma^2 Sigma(s', a') for the residual delta = phi + gamma psi(s', a') - psi(s, a)
+                     gamma^2 Sigma(s', a') for the residual delta = phi + gamma psi(s', a') - psi(s, a);
+                     a' is the action that the policy takes at s'
     MeanLowRank      psi and Sigma by separate networks; Sigma is a diagonal matrix plus a matrix of low rank
                      (`rasf.deep.low_rank`)
 
-Each of these distributions has one or more parts. A part is one stack of K networks, one network per policy. Outputs of
+Each distribution has one or more parts. A part is one stack of K networks, one network per policy. Outputs of
 a part have shape (K, B, A, H, M) for K policies, B inputs, A actions, H heads and M numbers per head. `task_heads`
 reduces the last layer to the outputs that a task needs. With histograms, a task with weights on 2 of 13 features needs
 the 2 histograms of these features. With psi and Sigma, a task needs the two numbers psi . w and w' Sigma w, which are
@@ -48,7 +51,7 @@ RiskOf = Callable[[Array], Risk]  # a function from a beta to a risk
 
 
 class TaskHeads(NamedTuple):
-    """The networks, reduced to the outputs that scoring K weightings needs.
+    """The networks, reduced to the outputs that are needed to score K weightings.
 
     Attributes:
         networks: The networks of every part, with the heads that are needed.
@@ -74,8 +77,8 @@ class Within(NamedTuple):
     Attributes:
         low: The smallest values (d,), at most 0.
         high: The largest values (d,), at least 0.
-        recurring: (d,), 1 for features that were nonzero in a step that did not end the episode. A feature with 0 is
-            assumed to be nonzero at most once in an episode.
+        recurring: (d,), 1 for features that were nonzero in a step that did not end the episode. Other
+            features have 0 and are assumed to be nonzero at most once in an episode.
     """
 
     low: Array
@@ -219,7 +222,7 @@ class Law(Protocol):
         """
 
     def mean_heads(self, networks: Networks, w: Array) -> TaskHeads:
-        """Reduce networks to the outputs that the mean of the return needs for the weights w (K, d)."""
+        """Reduce networks to the outputs that are needed for the mean of the return with the weights w (K, d)."""
 
     def means(self, outputs: Parts, task_heads: TaskHeads) -> Array:
         """Return means (K, B, A) of the return, from outputs of networks that `mean_heads` or `task_heads` reduced."""
@@ -256,7 +259,7 @@ class Histogram:
         return TaskHeads((chosen,), atoms[index], jnp.take_along_axis(w, index, axis=-1))
 
     def scores(self, outputs: Parts, task_heads: TaskHeads, risk: Risk) -> Array:
-        if isinstance(outputs[0], np.ndarray):  # outputs of `plain_heads`
+        if isinstance(outputs[0], np.ndarray):  # outputs of networks that `plain_heads` reduced
             return risk.independent_log(outputs[0], task_heads.atoms, task_heads.weights)
         each = jax.vmap(risk.independent_log)
         return each(outputs[0], task_heads.atoms, task_heads.weights)
@@ -278,14 +281,15 @@ class Histogram:
         return jnp.sum(mean * weights, axis=-1), jnp.sum(variance * weights**2, axis=-1)
 
     def losses(self, chosen: Parts, following: Parts, given: Transition) -> Losses:
-        """Return the cross-entropies with the projected histograms, summed over atoms, features and policies.
+        """Return the cross-entropies of the target and the predicted histograms, summed over features and policies.
 
-        `error` is the Kullback-Leibler divergence from the projected histograms, averaged over policies.
+        The targets are projected on the atoms. `error` is the Kullback-Leibler divergence of the prediction from the
+        target, summed over features and averaged over policies.
         """
         over_features = jax.vmap(project, in_axes=(1, 0, None, 0), out_axes=(1, 0))
         over_batch = jax.vmap(over_features, in_axes=(1, 0, 0, None), out_axes=(1, 0))
         probs, atoms, (phi, discount, *_) = jax.nn.softmax(following[0]), jnp.array(self.atoms), given
-        if phi.ndim == 3:  # every policy has its own n-step sums, and so its own projection
+        if phi.ndim == 3:  # every policy has its own n-step sums, and therefore its own projection
             per_policy = jax.vmap(lambda *given: over_batch(*(part[None] for part in given[:1]), *given[1:], atoms))
             target, clipped = per_policy(probs, phi, discount)
             target, clipped = target[:, 0], jnp.mean(clipped, axis=0)

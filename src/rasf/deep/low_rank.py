@@ -1,4 +1,6 @@
-"""Mean and covariance of the feature return by networks: the covariance is a diagonal plus a matrix of low rank.
+"""Networks for mean and covariance of the feature return; the covariance is a diagonal plus a matrix of low rank.
+
+The feature return G is the vector of the discounted sums of the features. Its mean is psi, its covariance is Sigma.
 
 For every feature i, the networks output the numbers a_i, b_i and log s_i^2, and the vector c_i (rank,):
 
@@ -9,8 +11,8 @@ Here f is the sum of gamma^t over the steps left, divided by this sum at the sta
 psi_i = a_i. Sigma is positive definite. To compute w' Sigma w, 1 + rank outputs are needed for each feature with a
 nonzero weight.
 
-Means are learned by squared temporal differences delta. Sigma is learned from the variances of sums u' G of the feature
-return G, for several directions u: unit vectors, random vectors and the tasks' weights. The predicted variance of u' G
+Means are learned by squared temporal differences delta. Sigma is learned from the variances of sums u' G for
+several directions u: unit vectors, random vectors and the tasks' weights. The predicted variance of u' G
 is q = u' Sigma u. The target and the loss of q are
 
     target    t = (u' delta)^2 + gamma^2 u' Sigma(s', a') u
@@ -19,13 +21,13 @@ is q = u' Sigma u. The target and the loss of q are
 For any distribution of t, the mean loss is smallest if q is the mean of t. The loss depends on the relative error of q,
 as long as q is above the small constant e. So directions with small variances count as much as other directions. In
 the sums u' G, every feature is divided by its typical standard deviation. The gradients of this loss do not shrink
-during training. If Sigma and psi shared layers, these gradients would dominate the layers. So Sigma has a separate
-network, of half the width.
+during training. If Sigma and psi shared layers, these gradients would dominate the training of these layers. So Sigma
+has a separate network, of half the width.
 
-Events are features that are never negative and mostly zero, such as failures. The networks output the logarithms of
-their means. Without the logarithm, errors would have the same size in all states. Such errors would decide the action
-in states where events cannot happen. The mean m of an event is learned by the loss m - y log m for the target y. The
-mean loss is smallest if m is the mean of y.
+Events are rare features that are never negative, such as failures. The networks output the logarithms of their means.
+Without the logarithm, errors would have the same size in all states. Such errors would decide the action in states
+where events cannot happen. The mean m of an event is learned by the loss m - y log m for the target y. The mean loss is
+smallest if m is the mean of y.
 
 The maximum over actions at s' selects overestimated means, and bootstrapping adds these errors up. So psi has two
 networks with separate layers, psi_1 and psi_2, whose errors differ. Both networks have the same target, which contains
@@ -142,7 +144,7 @@ class MeanLowRank(MeanOnly):
 
     def _at_time(self, psi: Array, share: Array) -> Array:
         xp = array_namespace(psi)
-        if psi.shape[-2] == 1:  # outputs of `mean_heads`
+        if psi.shape[-2] == 1:  # outputs of networks that `mean_heads` reduced
             now = psi[..., :1] + share[..., None, None, None] * psi[..., 1:2]
             return xp.concatenate([now, psi[..., 2:]], axis=-1)
         return psi[..., :1, :] + share[..., None, None] * xp.where(self._is_event, 0.0, psi[..., 1:, :])
@@ -185,12 +187,13 @@ class MeanLowRank(MeanOnly):
         if self.rank:
             xp = array_namespace(spread)
             factors = spread[..., active:].reshape(*spread.shape[:-1], self.rank, active)
-            deviations = xp.exp(xp.minimum(spread[..., :active], _MOST_READ) / 2)  # sqrt has no gradient at 0
+            # not sqrt(variances), because the square root has no gradient at 0
+            deviations = xp.exp(xp.minimum(spread[..., :active], _MOST_READ) / 2)
             variance = variance + ((deviations[..., None, :] * factors).sum(axis=-1) ** 2).sum(axis=-1)
         return self.means(outputs, task_heads), variance
 
     def losses(self, chosen: Parts, following: Parts, given: Transition) -> Losses:
-        """Return the losses of the means of features, plus the losses of the variances of sums of features."""
+        """Return the losses of the means of feature returns, plus the losses of the variances of the sums u' G."""
         later = self._mean_after([jnp.clip(self._means(psi[:, :, 0]), *given.there) for psi in following[:-1]], given)
         target = jax.lax.stop_gradient(given.phi + given.discount[..., None] * later)
         most = jnp.log(jnp.maximum(given.here.high, 1.0))  # the largest logarithm of a target
@@ -216,7 +219,7 @@ class MeanLowRank(MeanOnly):
         return share * first + (1 - share) * second
 
     def _losses_of_sums(self, chosen: Array, following: Array, delta: Array, later: Array, given: Transition) -> Array:
-        """Return the losses (B,) of the variances of sums, from outputs (K, B, 1 + rank, d) and means `later` at s'."""
+        """Return the losses (B,) of the variances of u' G, from outputs (K, B, 1 + rank, d) and means `later` at s'."""
         weighed = given.weights * given.spread
         weighed = weighed / jnp.maximum(jnp.sqrt(jnp.sum(weighed**2, axis=-1, keepdims=True)), 1e-12)
         directions = jnp.concatenate([jnp.asarray(_directions(self.features)), weighed])

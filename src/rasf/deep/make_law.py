@@ -27,7 +27,7 @@ def make_law(
         kind: The kind of distribution.
         features: Number d of features.
         atoms: N values of each feature's histogram, (d, N). Required for histograms, not used otherwise.
-        events: Indices of events, which are rare features that are never negative. Default: none.
+        events: Indices of the rare features that are never negative. Default: none.
         rank: Rank of the matrix that is added to the diagonal of the covariance. Default: the smaller of 2 and d - 1.
         timed: Whether episodes have a time limit. Default: False.
         mean_networks: Number of networks that learn the mean. Default: 2.

@@ -116,7 +116,7 @@ class Sizes(NamedTuple):
     Attributes:
         policies: Number K of networks.
         inputs: Number of inputs.
-        widths: Units of the hidden layers.
+        widths: Number of units of each hidden layer.
         actions: Number of actions.
         shared: Whether all networks share the hidden layers. Default: False.
         frequency: Standard deviation of the initial frequencies of a first layer of sines, whose initial phases are
@@ -147,8 +147,8 @@ def init_network(key: Array, sizes: Sizes, shape: Heads, *, separate_heads: bool
         key: A random key of jax.
         sizes: Sizes of the networks.
         shape: Shape of the outputs of an action.
-        separate_heads: Whether Glorot's rule treats each head, with its outputs for all actions, as a layer of its own.
-            If False, the rule treats all heads as one layer. Default: False.
+        separate_heads: Whether Glorot's rule for the range of the weights treats each head, with its outputs for all
+            actions, as a separate layer. If False, the rule treats all heads as one layer. Default: False.
     """
     policies, frequency, layers = sizes.policies, sizes.frequency, (sizes.first, *sizes.widths)
     *hidden_keys, head_key = jax.random.split(key, len(layers))
@@ -200,7 +200,7 @@ def encode(network: Network, x: Array, activation: Callable[[Array], Array] = jn
         Encodings (K, B, m), or (1, B, m) if the networks share both the hidden layers and the inputs.
     """
     policies, stacks = len(network.heads.weight), len(network.hidden[0].weight)
-    if x.ndim == 3 and stacks < policies:  # shared layers, but separate inputs
+    if x.ndim == 3 and stacks < policies:  # the networks share layers, but not inputs
         return encode(network, x.reshape(-1, x.shape[-1]), activation)[0].reshape(*x.shape[:2], -1)
     h, layers, usual = jnp.broadcast_to(x, (stacks, *x.shape[-2:])), network.hidden, activation
     if isinstance(layers[0], Pairs):
@@ -314,7 +314,7 @@ def plain_outputs(network: Network, x: npt.NDArray[np.float32], shape: Heads) ->
 def _read_columns(heads: Layer, h: Array) -> Array:
     """Return the outputs (K, B, A, X) of the last layer, including the padding."""
     policies, actions, columns = heads.bias.shape
-    if len(h) < policies:  # shared hidden layers: one product for all networks
+    if len(h) < policies:  # the networks share the hidden layers, so one product computes the outputs of all networks
         return jnp.einsum("bm,kmax->kbax", h[0], heads.weight) + heads.bias[:, None]
     flat = _product(h, heads.weight.reshape(policies, -1, actions * columns))
     return flat.reshape(policies, -1, actions, columns) + heads.bias[:, None]
@@ -397,8 +397,8 @@ def _product_forward(x: Array, weight: Array) -> tuple[Array, tuple[Array, Array
 
 
 def _product_backward(kept: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
-    # Written out so that the gradient has the memory order of the weights. Automatic differentiation would return a
-    # transposed gradient, and the optimiser would have to read it in strides and could not write in place.
+    # The gradient is written out, so that it has the memory order of the weights. Automatic differentiation would
+    # return a transposed gradient, which the optimiser would read in strides and could not overwrite in place.
     x, weight = kept
     return jnp.einsum("kbm,knm->kbn", slope, weight), jnp.einsum("kbn,kbm->knm", x, slope)
 

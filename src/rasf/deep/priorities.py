@@ -45,7 +45,7 @@ class Priorities(NamedTuple):
         return cls(jnp.zeros((blocks, _BLOCK)), jnp.zeros(blocks), jnp.ones(()))
 
     def begin(self, at: Array) -> Priorities:
-        """Return the priorities in which the new rows at the indices `at` (n,) have the priority `most`."""
+        """Return the priorities after new rows were stored at the indices `at` (n,), with the priority `most`."""
         return self._set(at, jnp.full(at.shape, self.most))
 
     def rate(self, at: Array, errors: Array) -> Priorities:
@@ -97,7 +97,7 @@ class HostPriorities:
         self._sums = np.zeros(len(self._each))
 
     def begin(self, at: Ints) -> None:
-        """Set the priorities of new rows at the indices `at` (n,) to the largest of the last batch."""
+        """Set the priorities of new rows at the indices `at` (n,) to the largest priority of the last batch."""
         _set(self._each, self._sums, at, np.full(len(at), self._most, np.float32))
 
     def rate(self, at: Ints, errors: npt.NDArray[np.float32]) -> None:
@@ -110,7 +110,7 @@ class HostPriorities:
         return np.asarray(_drawn(self._each, self._sums, shares, size))
 
     def frequency(self, at: Ints, size: int) -> Floats:
-        """Return the relative probabilities (n,) of rows, as `Priorities.frequency` does."""
+        """Return the numbers (n,) that `Priorities.frequency` returns."""
         return self._each.reshape(-1).take(at) * (size / self._sums.sum())
 
 

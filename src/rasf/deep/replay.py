@@ -36,7 +36,8 @@ class Windows(NamedTuple):
         action: Actions (B, n), or (B, n, action_size) if actions are vectors.
         phi: Features (B, n, d) of the steps.
         next_obs: Observations (B, n, m) after the steps.
-        not_terminated: (B, n), 0 for steps after which no return remains (termination, or the agent's `limit`), else 1.
+        not_terminated: (B, n), 0 for steps after which there is no remaining return, because the episode terminated or
+            reached the agent's `limit`; 1 for other steps.
         task: Index (B,) of the task that was active in the first step.
         follows: (B, n), 1 for steps of the window, 0 for padding after the last step of the window.
     """
@@ -51,7 +52,7 @@ class Windows(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Steps (..) as named arrays; the module's header lists the names."""
+    """Steps (..) as named arrays; the module's header explains the names."""
 
     obs: Array
     action: Array
@@ -180,14 +181,14 @@ class HostReplay:
     """A replay in numpy: the last `capacity` rows, in memory that grows as rows are stored.
 
     For each row, the replay stores the index of the next row of the same episode, or -1 if there is no such row. The
-    oldest rows are overwritten first. So a row is overwritten before its next row, and the stored index stays valid.
+    oldest rows are overwritten first. So a row is always overwritten before its next row, and its index stays valid.
 
     Args:
         capacity: Maximum number of rows.
         environments: Number of environments.
         observation_size: Size of an observation.
         columns: Number R of columns, see `row_size`.
-        dtype: The type in which observations are stored. Default: float32.
+        dtype: The type of the stored observations. Default: float32.
     """
 
     def __init__(
@@ -199,7 +200,7 @@ class HostReplay:
         dtype: npt.DTypeLike = np.float32,
     ) -> None:
         n, size = observation_size, columns
-        # obs is a separate array: a window needs obs of its first row only, but the other columns of all its rows
+        # obs is in an array of its own, because a window needs obs only of its first row, and other columns of all rows
         ends = (0, n, size) if dtype == np.float32 else (0, n, 2 * n, size)
         kinds = (dtype, np.float32) if dtype == np.float32 else (dtype, dtype, np.float32)
         self._columns = [slice(*pair) for pair in pairwise(ends)]
@@ -207,7 +208,7 @@ class HostReplay:
             np.empty((0, end - begin), kind) for (begin, end), kind in zip(pairwise(ends), kinds, strict=True)
         ]
         self._following: Ints = np.zeros(0, np.int64)
-        self._latest: Ints = np.full(environments, -1, np.int64)  # newest row of each environment's episode, or -1
+        self._latest: Ints = np.full(environments, -1, np.int64)  # newest row of each running episode, or -1
         self._capacity, self._stored = capacity, 0
         self._grow(_FIRST_ROWS)
 

@@ -1,7 +1,7 @@
 """Settings of the agents that learn by networks: frozen dataclasses, one for each kind of return distribution.
 
-    MeanSettings          sfdqn           the mean of the feature return
-    CovarianceSettings    sfdqn-residual  mean and covariance; the covariance is learned from residuals of the mean
+    MeanSettings          sfdqn           the mean of the feature return (the discounted sum of the features)
+    CovarianceSettings    sfdqn-residual  mean and covariance; the covariance is learned from temporal differences
     HistogramSettings     sfc51, rasfc51  a histogram of every feature
     MomentSettings        rasfdqn         mean and covariance; the covariance is a diagonal plus a matrix of low rank
     ActorSettings         rasftd3         the same as MomentSettings, for continuous actions
@@ -38,17 +38,17 @@ class NetworkSettings:
             returns are learned as if there were no limit. Default: "continuing".
         episode_length: The time limit in steps; 0 for the limit that the environment declares. If neither gives a
             limit, the horizon is "continuing". Default: 0.
-        widths: Units of the hidden layers. Default: (256, 256).
+        widths: Number of units of each hidden layer. Default: (256, 256).
         shared: Whether all policies share the hidden layers. Default: False.
         objects: How many numbers describe one object, if an observation is a list of objects. The first object is the
             agent, an object of zeros is absent, and the order of the other objects has no effect. 0 for other
             observations. Default: 0.
         frequency: Standard deviation of the initial frequencies of a first layer of sines. Such a layer can fit
-            functions that change quickly. 0 for a first layer of tanh. Default: 0.
+            functions of the state that change quickly. 0 for a first layer of tanh. Default: 0.
         batch: Number of transitions in an update. Default: 32.
         updates: Number of updates for each step of the environment; 0.25 is one update in four steps. In a world
-            written in jax, a round is one step of each interleaved task and risk. The number of updates for a round
-            must then be a whole number. Default: 1.
+            written in jax, every interleaved task and risk takes one step in a round, and the number of updates in a
+            round must be a whole number. Default: 1.
         learning_rate: Learning rate of Adam. Default: 1e-3.
         decay: Whether the learning rate decreases linearly, to 2 % at the end of training. Default: False.
         target_period: Number of updates between two copies of the online networks to the target networks; 0 for no
@@ -63,7 +63,8 @@ class NetworkSettings:
         epsilon_z: Whether a random action is repeated for n steps. n is at most 1,000 and drawn with probability
             proportional to 1 / n^2 (epsilon-z-greedy exploration, Dabney and others, 2021). Default: False.
         n_step: Maximum number of steps over which features are summed before bootstrapping. Default: 1.
-        warmup: Random steps before the first update, which determine the scale of inputs and features. Default: 0.
+        warmup: Number of random steps before the first update, which determine the scale of inputs and features.
+            Default: 0.
         prioritised: Share of a batch that is drawn by priority. The other transitions are drawn uniformly. Default: 0.
         replay: Number of steps that the replay keeps; 0 to keep all steps. Default: 0.
         interleaved: Whether tasks are interleaved instead of trained in sequence. Default: False.
@@ -160,8 +161,8 @@ class MomentSettings(NetworkSettings):
             output the logarithm of the mean. Default: none; `rasf.learn` then uses the features in its argument `once`,
             or else the events that the environment declares.
         averse_episodes: Share of training episodes in which the behaviour policy is risk-averse, so that the results of
-            averse acting are learned from experience. For each such episode, a number c from 0 to 2 is drawn. Scores
-            are then reduced by c standard deviations of the return. Default: 0.5.
+            averse acting are learned from experience. For each such episode, a number c from 0 to 2 is drawn, and
+            scores are reduced by c standard deviations of the return. Default: 0.5.
 
     The defaults differ from the paper's: gamma 0.99, horizon "episode", widths (64, 64), shared, batch 64,
     learning_rate 2e-3, decay, target_period 250, average 1000, freeze 0.2, epsilon 0.05, exploration 0.2, n_step 5,

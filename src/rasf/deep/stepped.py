@@ -6,10 +6,11 @@ The algorithm is that of `rasf.deep.algorithm`. The caller steps the environment
     observe   store n steps in the replay, in host memory
     learn     do several updates in one compiled scan, on windows that were sampled before the scan
 
-Two differences from the fused driver keep the environments from waiting for updates. The acting networks are copied to
-numpy only every `act_every` updates, and `together` updates are done in one call. If `act_every` and `together` are 1
-and the updates of a round divide `target_period`, both drivers compute the same numbers up to rounding. The condition
-on `target_period` is needed because the fused driver copies target networks between rounds only.
+Because of two differences from the fused driver, environments do not wait for every update. The acting networks are
+copied to numpy only every `act_every` updates, and `together` updates are done in one call. If `act_every` and
+`together` are 1 and the updates of a round divide `target_period`, both drivers compute the same numbers up to
+rounding. The condition on `target_period` is needed because the fused driver copies target networks between rounds
+only.
 
 There is no remaining return after an episode terminated or reached the agent's `limit`. An episode that was truncated
 earlier is bootstrapped from its last observation. The same seed and the same calls give the same bits.
@@ -51,7 +52,7 @@ _Drawn = TypeVar("_Drawn", bound=NamedTuple)
 
 
 class Learned:
-    """Statistics of updates. The numbers are read from the device only on demand, so that no step waits for the device.
+    """Statistics of updates. They are read from jax's device only on demand, so that no step waits for the device.
 
     Args:
         totals: For each call of the compiled updates, the sum of losses and the sum of clipped mass (2,).
@@ -127,7 +128,7 @@ class _Read(NamedTuple):
 
 
 class SteppedLearner:
-    """A learner of an agent's policies from several environments in parallel.
+    """Trains the policies of an agent in several environments in parallel.
 
     Args:
         agent: The agent.
@@ -145,7 +146,7 @@ class SteppedLearner:
         ValueError: Arguments do not fit together, or a number is invalid.
     """
 
-    STATE = (  # attributes that a checkpoint between `learn` and `act` stores; call `restored` after restoring them
+    STATE = (  # attributes that a checkpoint stores, which is made after `learn` and before `act`; see `restored`
         "updates", "active", "_owed", "_learner", "_replay", "_priorities", "_scaling", "_within", "_warm", "_round",
         "_stepped", "_rated", "_held", "_acting", "_acting_at", "_age",
     )  # fmt: skip
@@ -393,8 +394,8 @@ class SteppedLearner:
         """Do updates.
 
         Args:
-            updates: Number of updates. Default: the number that is due for the steps stored so far, in multiples of
-                `together`.
+            updates: Number of updates. Default: the number that is due for the steps stored so far, rounded down to a
+                multiple of `together`.
 
         Returns:
             Statistics of the updates, or None if no update was done.
@@ -425,7 +426,7 @@ class SteppedLearner:
         size, share = len(self._replay), self.agent.settings.prioritised
         chosen, weight = (bits % np.uint32(size)).astype(np.int64), np.ones(bits.shape, np.float32)
         if self._priorities is not None:
-            if self._rated is not None:  # the device is read only now, so that no step waits for it
+            if self._rated is not None:  # errors are read from the device only now, so that no step waits for it
                 self._priorities.rate(self._rated[0].ravel(), np.asarray(self._rated[1]).ravel())
             by_priority = np.stack([one.by_priority for one in drawn]) < share
             shares = np.stack([one.share for one in drawn])
@@ -453,7 +454,7 @@ class SteppedLearner:
 
 
 def _by_index(draw: Callable[[Ints], _Drawn]) -> Callable[[int], _Drawn]:
-    """Return a function from an index to its random numbers, as numpy arrays. It draws them in blocks of indices."""
+    """Return a function from an index to its random numbers, as numpy arrays, which are drawn in blocks of indices."""
 
     @lru_cache(maxsize=1)
     def block(number: int) -> list[_Drawn]:

@@ -1,4 +1,4 @@
-"""`CellMap`: a text map with one symbol per cell, on which an agent moves; the base of the grid and the four rooms."""
+"""`CellMap`: a text map with one symbol per cell, on which an agent moves; base class of `Grid` and `FourRoom`."""
 
 from __future__ import annotations
 

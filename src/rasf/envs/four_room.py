@@ -1,7 +1,7 @@
 """The four-room world: rooms with objects of several classes, a goal, and traps that fire at random.
 
-The symbols of the map are `S` start, `G` goal, `X` wall, `T` trap, `.` empty, and `1` to `9` for an object of this
-class. A move off the map or into a wall has no effect. If the agent is in a trap after a step, even if the step had no
+The symbols of the map are `S` start, `G` goal, `X` wall, `T` trap, `.` empty, and `1` to `9` an object of class 1
+to 9. A move off the map or into a wall has no effect. If the agent is in a trap after a step, even if the step had no
 effect, the trap fires with probability `trap_probability`. A trap that fires is a failure and ends the episode.
 Entering the goal ends the episode. An object is collected when the agent first enters its cell in an episode.
 
@@ -68,7 +68,7 @@ _CLASS_COLOURS = (
 
 
 class RoomArrays(NamedTuple):
-    """The `WorldArrays` of the four rooms, for compiled code."""
+    """The map as arrays for compiled code; see `WorldArrays` in `rasf.envs.tabular_world`."""
 
     destination: Ints  # (cells, 4) the cell after each move
     object_at: Ints  # (cells,) the object in the cell, or -1
@@ -90,7 +90,7 @@ class RoomArrays(NamedTuple):
         return cell + cells * flags, 1 + feature, terminated
 
     def number(self, state: int, i: int) -> int:
-        """Return number i of a state's observation: row, column, and for each object 1 if it is collected, else 0."""
+        """Return number i of the observation in a state; `FourRoomEnv` lists the numbers."""
         cell = state % len(self.kind)
         if i == 0:
             return cell // self.columns
@@ -131,7 +131,7 @@ _plain_step = getattr(step, "py_func", step)
 
 @dataclass(frozen=True)
 class FourRoom(CellMap):
-    """The parameters of the four-room world, and this world as a `TabularWorld`.
+    """The parameters of the four-room world, and this world as a `rasf.envs.tabular_world.TabularWorld`.
 
     Attributes:
         layout: The map, with the symbols of the module docstring. Default: the paper's map.
@@ -269,7 +269,7 @@ class FourRoomEnv(gym.Env[Ints, np.int64]):
 
     @property
     def tabular_world(self) -> FourRoom:
-        """The same world for compiled loops."""
+        """The same world as arrays, for compiled loops."""
         return self.rooms
 
     def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[Ints, Header]:

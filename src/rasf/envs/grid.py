@@ -121,7 +121,8 @@ class Grid(CellMap):
 
         Args:
             policy: the action (S,) of each state.
-            steps: largest number of steps; the route ends earlier if it visits a state twice. Default: 100.
+            steps: largest number of steps; the route ends earlier at a goal, a trap or a state visited before.
+                Default: 100.
         """
         path = [self.start]
         while self.cells[path[-1]] in (START, EMPTY) and len(path) <= steps:

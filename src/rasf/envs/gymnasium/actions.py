@@ -1,6 +1,6 @@
 """Action spaces: actions as policies choose them, and the same actions as an environment takes them.
 
-DiscreteActions    0 to n - 1                  the environment counts its actions from `first`
+DiscreteActions    0 to n - 1                  the environment numbers these actions from `first` on
 BoxActions         vectors (m,) in [-1, 1]     the environment takes arrays with the bounds, shape and type of a Box
 """
 
@@ -24,7 +24,7 @@ MOST_ACTIONS = 2**15  # largest number of actions: tables store an action in 16 
 _MOST_SIZE = 1_000  # largest number of entries of a vector
 _TYPES = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _EXACT = 2**53  # largest whole number up to which float64 is exact
-_SLACK = 1e-6  # by which an entry may leave [-1, 1], as numbers of float32 are rounded
+_SLACK = 1e-6  # entries may be outside [-1, 1] by this much, because float32 is rounded
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class BoxActions:
             space: The action space of an environment.
 
         Raises:
-            ValueError: A bound is infinite, an entry has only one value, or there are too many entries.
+            ValueError: A bound is infinite, an entry has equal bounds, or there are too many entries.
         """
         low, high = (np.asarray(bound, np.float64).ravel() for bound in (space.low, space.high))
         if not space.is_bounded("both"):
@@ -109,7 +109,7 @@ class BoxActions:
 
     @classmethod
     def from_json(cls, given: Header) -> BoxActions:
-        """Return the actions in the header of a file, which is not trusted; see `to_json`."""
+        """Return the actions that the header of a file describes (`to_json`). The file is not trusted."""
         low, high, shape, dtype = (given.get(name) for name in ("low", "high", "shape", "dtype"))
         for name, numbers in (("low", low), ("high", high), ("shape", shape)):
             kinds = (int,) if name == "shape" else (int, float)
@@ -123,7 +123,9 @@ class BoxActions:
         if dtype not in _TYPES:
             raise ValueError(f"the type of actions must be one of {', '.join(_TYPES)}, got {dtype!r:.60}")
         if not (1 <= size <= _MOST_SIZE and len(low) == len(high) == size and min(shape, default=1) > 0):
-            raise ValueError(f"actions must have 1 to {_MOST_SIZE} entries, with a bound each, got shape {shape!r:.60}")
+            raise ValueError(
+                f"actions must have 1 to {_MOST_SIZE} entries, with a low and a high for each, got shape {shape!r:.60}"
+            )
         least, most = _range(dtype)
         if not all(least <= one < other <= most for one, other in zip(low, high, strict=True)):
             raise ValueError(
@@ -190,7 +192,7 @@ def _range(dtype: str) -> tuple[float, float]:
     """Return the smallest and the largest number of a type; whole numbers end where float64 is no longer exact."""
     if dtype.startswith("float"):
         limits = np.finfo(dtype)
-        return float(limits.min) / 2, float(limits.max) / 2  # so that the range high - low is finite
+        return float(limits.min) / 2, float(limits.max) / 2  # halved, so that high - low is finite
     whole = np.iinfo(dtype)
     return max(whole.min, -_EXACT), min(whole.max, _EXACT)
 

@@ -15,7 +15,7 @@ from rasf.arrays import Floats
 from rasf.checks import floats
 
 Info: TypeAlias = dict[str, Any]
-Phi: TypeAlias = Callable[..., npt.ArrayLike]  # a function of obs, action, next_obs, info and optional parameters
+Phi: TypeAlias = Callable[..., npt.ArrayLike]  # the arguments are obs, action, next_obs, info and optional ones
 WholeStep: TypeAlias = Callable[[object, object, object, Info, object, object, object], npt.ArrayLike]
 T = TypeVar("T")
 MAX_COUNT = 2**15  # largest number of features: tables store the index of a feature in 16 bits
@@ -35,7 +35,7 @@ def checked_reset(env: gymnasium.Env | gymnasium.vector.VectorEnv, seed: int | l
 
 
 def checked(call: str, answer: object) -> Any:
-    """Return the result of an environment's "reset" or "step"; raise ValueError unless it is as Gymnasium defines."""
+    """Return the result of an environment's "reset" or "step"; raise ValueError if Gymnasium's form is violated."""
     wanted = _ANSWERS[call]
     if not isinstance(answer, tuple | list) or len(answer) != len(wanted) or not isinstance(answer[-1], Mapping):
         got = f"{len(answer)} values" if isinstance(answer, tuple) else type(answer).__name__
@@ -80,7 +80,7 @@ def own_randomness(env: gymnasium.Env) -> None:
 
 
 def phi_asks(phi: Phi) -> tuple[str, ...]:
-    """Return which of reward, terminated and truncated are parameters of phi after the first four parameters.
+    """Return those names among reward, terminated and truncated that phi has as parameters after its first four.
 
     Raises:
         ValueError: if phi cannot be called with (obs, action, next_obs, info) and the optional parameters.
@@ -120,13 +120,13 @@ def phi_caller(phi: Phi) -> WholeStep:
 
 
 def phi_bounds(phi: Phi, given: npt.ArrayLike | None = None) -> Floats | None:
-    """Return the bounds (d, 2) of phi: `given`, or the attribute `bounds` of phi; None without both."""
+    """Return the bounds (d, 2) of phi: `given`, or the attribute `bounds` of phi; None if both are missing."""
     name, found = ("phi.bounds", getattr(phi, "bounds", None)) if given is None else ("bounds", given)
     if found is None:
         return None
     bounds = floats(found)
     if bounds.ndim != 2 or bounds.shape[1] != 2 or not bounds.size or not (bounds[:, 0] <= bounds[:, 1]).all():
-        raise ValueError(f"{name} must be (d, 2), lowest and highest value of each feature, got {found!r:.60}")
+        raise ValueError(f"{name} must have shape (d, 2): lowest and highest value of each feature, got {found!r:.60}")
     return bounds
 
 

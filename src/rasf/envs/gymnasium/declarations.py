@@ -7,8 +7,8 @@ Phi is the function that computes the features of a step, if the features are no
     events           indices of rare features that are never negative, such as failures
     random_tasks     function random_tasks(count, rng) that returns weights (count, d) of tasks of the environment
 
-The wrappers are searched for each attribute, from the outermost wrapper to the layer that makes the reward: a wrapper
-or the environment itself (`owners`). Attributes of layers further inside describe another reward, and are not used.
+Each attribute is searched in the outermost wrapper first, then in the wrappers inside it, down to the wrapper or
+environment that makes the reward (`owners`). Objects further inside describe another reward, and are not searched.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rasf.checks import is_whole, task_weights
 from rasf.envs.gymnasium.actions import Actions
 from rasf.envs.gymnasium.encoder import Encoder
 
-# in this package, features of costs are at most 0, so larger values of all features are better
+# in MO-Gymnasium, features that are costs are at most 0, so larger values of all features are better
 _MAXIMISED = "mo_gymnasium"
 
 
@@ -38,7 +38,7 @@ def checked_signs(given: object, n_features: int) -> Ints:
 
 
 def _entries(found: object) -> list[object] | None:
-    """Return the entries of a list, a tuple or an array, None for other values."""
+    """Return the entries of a list, a tuple or an array, or None for other values."""
     return [*found] if isinstance(found, list | tuple | np.ndarray) else None
 
 
@@ -61,7 +61,7 @@ class FeatureSource:
 
     @property
     def bounds(self) -> Floats | None:
-        """Bounds (d, 2) of the features in a step, None unless all bounds are declared."""
+        """Bounds (d, 2) of the features in a step, or None if a bound is not declared."""
         return self.declared_bounds if np.isfinite(self.declared_bounds).all() else None
 
     def _declared(self, name: str) -> object:

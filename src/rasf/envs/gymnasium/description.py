@@ -20,7 +20,8 @@ _MOST = 2**53
 _NOTHING = type(None)
 # policies can act in another environment if these fields are equal
 INTERFACE = ("observations", "n_actions", "box", "n_features")
-# the types of the fields in a file; whole numbers are at least 1, except first_action, and n_actions if there is a box
+# the types of the fields in a file; whole numbers are at least 1, but first_action may be any whole number, and
+# n_actions must be 0 if there is a box
 _JSON: dict[str, tuple[type, ...]] = {
     "id": (str, _NOTHING),
     "kwargs": (dict,),
@@ -90,7 +91,7 @@ class EnvironmentDescription:
             of the id are left out.
 
         Raises:
-            ValueError: if the value of a setting could not be stored in the file, or a file may not choose the setting.
+            ValueError: if the file could not store the value of a setting, or has a setting that only users may choose.
         """
         limit = {} if self.max_episode_steps is None else {"max_episode_steps": self.max_episode_steps}
         kept = {name: value for name, value in self.kwargs.items() if name not in changes}
@@ -118,8 +119,8 @@ class EnvironmentDescription:
         found = refused(env_id, changed)
         if found is not None:
             raise ValueError(
-                f"env_kwargs (--env-arg) must be given by you, or env as an object: the file sets {found[0]} of "
-                f"{env_id} to {short(found[1])}, which is not among the settings that rasf takes from a file"
+                f"the file sets {found[0]} of {env_id} to {short(found[1])}, and rasf does not take this setting "
+                "from a file: set it yourself by env_kwargs (--env-arg), or give env as an object"
             )
         return changed
 
@@ -128,7 +129,7 @@ class EnvironmentDescription:
 
         Args:
             other: the other description.
-            names: names of the fields to compare. Default: all fields except `feature_names` and `box`.
+            names: names of the fields to compare. Default: all fields except `feature_names`.
         """
         return next((name for name in names or (*_JSON, "box") if getattr(self, name) != getattr(other, name)), None)
 
@@ -144,7 +145,8 @@ class EnvironmentDescription:
         """Return the description in the header of a file, which is not trusted.
 
         Args:
-            header: the JSON of a description. All fields are checked; `Encoder` checks the observations.
+            header: the JSON of a description. All fields are checked here, except the content of
+                `observations`, which `Encoder` checks.
 
         Raises:
             ValueError: if a field is wrong.
@@ -175,7 +177,7 @@ class EnvironmentDescription:
 
 
 def world_description(world: World) -> EnvironmentDescription:
-    """Return the description of a world; its id is the id of the world in Gymnasium's registry, or None."""
+    """Return the description of a world; its id is None if the world is not in Gymnasium's registry."""
     bounds = np.asarray(world.feature_bounds, np.float32).tolist()
     env_id, kwargs = getattr(world, "registered", (None, {}))
     names, size = getattr(world, "feature_names", None), action_size(world)

@@ -2,8 +2,8 @@
 
 An `Encoder` is made from a Gymnasium observation space and turns an observation into numbers in two ways:
 
-    key      float64 (size,)         the exact identity of a state in a table: a Discrete is one number, arrays are
-                                     flattened, Dict and Tuple are concatenated in the space's order, -0.0 becomes 0.0
+    key      float64 (size,)         identifies a state in a table: a Discrete is one number, arrays are flattened,
+                                     Dict and Tuple are concatenated in the space's order, -0.0 becomes 0.0
     vector   float32 (vector_size,)  the input of a network, as in `gymnasium.spaces.flatten`: Discrete and
                                      MultiDiscrete are one-hot, other numbers are unchanged
 
@@ -28,7 +28,7 @@ from rasf.files import Header
 if TYPE_CHECKING:
     import gymnasium
 
-MAX_FEW_BITS = 62  # the number of possible observations is computed only if it is at most 2^62
+MAX_FEW_BITS = 62  # the number of possible observations is computed only up to 2^62
 
 
 class Encoder:
@@ -61,7 +61,7 @@ class Encoder:
 
     @property
     def integers(self) -> bool:
-        """Whether all numbers are whole and bounded, so that states can recur exactly."""
+        """Whether all numbers of an observation are whole and bounded, so that states can recur exactly."""
         return all(leaf.ways is not None for leaf in self._leaves)
 
     @property
@@ -74,7 +74,7 @@ class Encoder:
 
     @property
     def images(self) -> list[tuple[int, ...]]:
-        """The shapes of the arrays that are images."""
+        """The shapes of those arrays of an observation that are images."""
         return [leaf.shape for leaf in self._leaves if leaf.image]
 
     @property
@@ -148,7 +148,7 @@ def _joined(parts: list[np.ndarray]) -> np.ndarray:
 
 
 def _pick(leaf: Leaf, obs: object) -> np.ndarray:
-    """Return the array of an observation that a leaf of the space describes."""
+    """Return one array of an observation: the array that a leaf of the space describes."""
     value, name = obs, "obs"
     for key in leaf.path:
         if isinstance(key, str):

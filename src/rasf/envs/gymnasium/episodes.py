@@ -1,7 +1,7 @@
 """`episodes`: the loop that runs episodes in Gymnasium environments, given a function that chooses the actions.
 
-Several episodes run in parallel, one per environment, and all are at the same step. `rasf.envs.gymnasium.vector` gives
-single environments and vector environments the same interface.
+Several episodes run in parallel, one in each environment, and are always at the same step t. Single environments and
+vector environments have the same interface, which is defined in `rasf.envs.gymnasium.vector`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def episodes(environments: FeatureVector, seeds: Iterable[int], act: Act, max_st
         environments: the environments, from `open_vector`.
         seeds: a seed for each episode.
         act: function of the step t and {episode: observation} that returns the actions in the same order.
-        max_steps: number of steps after which an episode is cut.
+        max_steps: number of steps after which an episode is ended.
 
     Yields:
         After every parallel step, the transitions of the running episodes.

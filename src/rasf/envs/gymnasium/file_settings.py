@@ -1,4 +1,4 @@
-"""Settings of environments that may be taken from a file: values within bounds, for the environments listed here.
+"""Settings of environments that may be taken from a file: a list of environments, settings and accepted values.
 
 The file of a library or a log contains the id of its environment and the keyword arguments of `gymnasium.make`. The
 file is not trusted. Some arguments of known environments import a module (`other_vehicles_type` of highway-env), open a
@@ -17,7 +17,7 @@ Rules: TypeAlias = "dict[str, Rule | Rules]"
 
 
 def refused(env_id: str | None, settings: Mapping[str, object]) -> tuple[str, object] | None:
-    """Return the first setting that a file may not choose, None if all settings are accepted.
+    """Return the first setting that a file may not choose, or None if a file may choose all of them.
 
     Args:
         env_id: the environment's id, or None.
