@@ -263,7 +263,10 @@ class _Stream:
                 self.failures[stretch] += failure[i]
 
     def next_turn(self, active: Ints) -> int:
-        """Return the stretch with the fewest steps, where the stretches `active` of environments count one step more."""
+        """Return the stretch with the fewest steps.
+
+        Each entry of `active`, the stretch of an environment, counts as one further step of that stretch.
+        """
         return int(np.argmin(self.taken + np.bincount(active, minlength=len(self.w))))
 
     def next_shown(self, active: Ints) -> int:
