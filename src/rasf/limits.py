@@ -7,8 +7,8 @@ points (C, V), from the point with the largest V to the first point with C <= L.
 price. With several limits, the prices are computed in turn, while the other prices are fixed, until no price changes.
 
 Within an episode a limit becomes a *budget*, the largest allowed expected cost of the remaining episode. Let C_i(s, a)
-be the expected cost if action a is taken in state s and policy i acts from then on. If the action a of policy i is
-taken and s' is the next state, the unused part of the budget is carried over:
+be the expected cost if action a is taken in state s and policy i acts from then on, with actions pi_i. If the action a
+of policy i is taken and s' is the next state, the unused part of the budget is carried over:
 
     budget' = C_i(s', pi_i(s')) + (budget - C_i(s, a)) / gamma
 

@@ -9,7 +9,8 @@ spectral radius of M is below 1. Elsewhere, a linear solver returns finite numbe
   a class of radius >= 1, and in every state that can reach such a class, E exp(beta R) counts as inf, so
   U = sign(beta) inf. (In a class of radius exactly 1 that never ends, the expectation over n steps may oscillate within
   bounds as n grows, and has no limit. U is sign(beta) inf there, too.)
-* In a state that can reach neither an end nor a class of radius >= 1, E exp(beta R) = 0, so U = -sign(beta) inf.
+* In a state that can reach neither a terminal state (an end) nor a class of radius >= 1, E exp(beta R) = 0, so
+  U = -sign(beta) inf.
 * A class that never ends and has no rewards counts as terminal.
 * The equations of the remaining states are solved, scaled by the utilities so that nothing overflows.
 

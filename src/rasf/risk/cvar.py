@@ -61,7 +61,7 @@ class CVaR(CertaintyEquivalent):
         return mean - normal_tail_factor(self.alpha) * spread
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
-        """Return CVaR (...) of sum_i w_i Z_i, by convolution of the distributions of the weighted features."""
+        """Return CVaR (...) of sum_i w_i Z_i for independent features Z_i, by convolution of their distributions."""
         return self._ascending(*convolution(probs, atoms, w))
 
     def at_discount(self, z: Array) -> CVaR:
@@ -123,7 +123,7 @@ class PiecewiseLinear(CertaintyEquivalent):
         return self._joined(mean, self._tail.moments(mean, variance))
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
-        """Return rho (...) of sum_i w_i Z_i."""
+        """Return rho (...) of sum_i w_i Z_i for independent features Z_i."""
         xp = array_namespace(probs, atoms, w)
         mean = xp.sum(histogram_moments(probs, atoms)[0] * xp.asarray(w), axis=-1)
         return self._joined(mean, self._tail.independent(probs, atoms, w))
@@ -165,8 +165,9 @@ class PiecewiseLinear(CertaintyEquivalent):
 
 
 def convolution(probs: Array, atoms: Array, w: Array) -> tuple[Array, Array]:
-    """Return the distribution of sum_i w_i Z_i on a grid with equal spacing: probabilities (..., M), atoms (M,).
+    """Return the distribution of sum_i w_i Z_i for independent features Z_i: probabilities (..., M), atoms (M,).
 
+    The M atoms are a grid with equal spacing.
     The mass of every weighted atom is split between its two neighbours on the grid. This split keeps the mean, and adds
     at most a quarter of the squared spacing to the variance of each feature. Then the Fourier transforms of the
     features' distributions are multiplied.
