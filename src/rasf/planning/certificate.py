@@ -19,7 +19,7 @@ the utility of GPI is inf, too. Proof: along states of infinite utility, the ind
 so from some step on GPI follows a single source. If beta > 0, this source leads to a communicating class where
 E exp(beta R) diverges (R is the total reward). If beta = 0, the source leads to a class of positive average reward. If
 beta < 0, GPI follows the source for ever: each communicating class of the GPI policy lies within a class of the source,
-so its spectral radius (`rasf.planning.undiscounted`) is below 1, too.
+so the spectral radius (`rasf.planning.undiscounted`) of the smaller class is below 1, too.
 """
 
 from __future__ import annotations

@@ -514,7 +514,7 @@ class _Grid:
 
 
 class _LastLevels(NamedTuple):
-    """For each level (L,) of the last grid: its probability, and mean and variance of the true return given it."""
+    """For each level (L,) of the last grid: the probability, and the mean and variance of the true return at it."""
 
     mass: Floats
     mean: Floats

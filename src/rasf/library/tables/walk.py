@@ -108,7 +108,7 @@ class Stretches:
 class Walk:
     """Training by single steps of an environment; `keys` lists the observations (n,) of the learner's rows."""
 
-    STATE = (  # attributes that a checkpoint stores; the next call after a restore continues behind the stored step
+    STATE = (  # attributes that a checkpoint stores; the next call after a restore continues after the stored step
         "_meter", "_walked", "_rng", "_looking", "_rows", "_seed", "keys", "_step", "_total", "_failures",
     )  # fmt: skip
 
