@@ -3,12 +3,12 @@
 A limit L bounds the expected sum C of a feature: the best choice has the largest value V among the choices with C <= L.
 The *price* of the limit is the smallest penalty p >= 0 per unit of the feature at which the choice with the largest
 V - p C keeps the limit. For finitely many candidates the price is found exactly by a walk along the upper hull of the
-points (C, V), from the best value to the first point that keeps the limit. The slope of the last edge is the price.
-With several limits, the prices are computed in turn, while the other prices are fixed, until no price changes.
+points (C, V), from the point with the largest V to the first point with C <= L. The slope of the last edge is the
+price. With several limits, the prices are computed in turn, while the other prices are fixed, until no price changes.
 
 Within an episode a limit becomes a *budget*, the largest allowed expected cost of the remaining episode. Let C_i(s, a)
-be the expected cost if action a is taken in state s and policy i acts from then on. If the action a of policy i is
-taken and s' is the next state, the unused part of the budget is carried over:
+be the expected cost if action a is taken in state s and policy i acts from then on, with actions pi_i. If the action a
+of policy i is taken and s' is the next state, the unused part of the budget is carried over:
 
     budget' = C_i(s', pi_i(s')) + (budget - C_i(s, a)) / gamma
 
@@ -94,7 +94,10 @@ class Limits(NamedTuple):
         return taken
 
     def not_kept(self, costs: Floats) -> str:
-        """Return a sentence on the limits that costs (m,) exceed or keep without a guarantee, "" if there are none."""
+        """Return a sentence on the limits that the costs (m,) exceed, or "" if they exceed none.
+
+        Calibration lowers `at_most` below the given limits. A cost between both is reported as not guaranteed.
+        """
         broken = []
         for name, limit, sign, cost, most in zip(self.names, self.given, self.signs, costs, self.at_most, strict=True):
             if cost > most + _ROUNDING * (1.0 + abs(most)):
@@ -146,7 +149,7 @@ def feature_index(name: str, key: object, n_features: int, names: Sequence[str] 
 
 
 def repriced(w: Floats, prices: Mapping[str | int, float], names: Sequence[str] | None = None) -> Floats:
-    """Return the weights (d,) of a task after prices on some features are subtracted. They may be infinite.
+    """Return the weights (d,) of a task after prices on some features are subtracted. The result may be infinite.
 
     Args:
         w: The weights (d,).
@@ -173,8 +176,9 @@ class Choices(NamedTuple):
 
 
 def best_within(values: Floats, costs: Floats, at_most: Floats) -> Choices:
-    """Choose the best of the N candidates that keep the limits, or else the one with the smallest total excess.
+    """Choose the best of the N candidates that keep the limits; if none does, the one that exceeds the limits least.
 
+    The excesses over several limits are added.
     Ties in value go to the lower cost, then to the lower index. This is plain numpy, because most calls are for one
     observation, and a compiled loop would take seconds to compile at the first call.
 
@@ -215,7 +219,7 @@ def prices_within(values: Floats, costs: Floats, at_most: Floats) -> Floats:
 
 
 def _excess(values: Floats, costs: Floats, at_most: Floats) -> Floats:
-    """Return the sum of the excesses over all limits (B, N), which is inf for excluded candidates."""
+    """Return by how much each candidate exceeds all limits together (B, N); inf for excluded candidates."""
     over = costs - (at_most + _ROUNDING * (1.0 + np.abs(at_most)))[:, None]
     broken = np.where(np.isnan(over), np.inf, np.maximum(over, 0.0)).sum(axis=-1)
     return np.where(values > -np.inf, broken, np.inf)

@@ -5,8 +5,8 @@
 
 Z_k is the discounted feature return of policy k. `FrozenPolicies` holds its distribution. `rule` turns keyword
 arguments into an acting rule (`rasf.library.acting`). Only `calibrate` changes a library; `grow` and `merge` return new
-libraries. In shapes, d is the number of features, B of observations in a batch, and n of entries of an encoded
-observation.
+libraries. In shapes, d is the number of features, B of observations in a batch, n of entries of an encoded observation,
+and P of entries of a continuous action.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class PolicyLibrary:
         environment: The description of the training environment.
         policies: The task and the risk of each policy.
         agents: The agents that trained the policies.
-        history: Statistics of training, such as the return, by name: arrays whose axis 0 is over the policies.
-        notes: Sentences on the automatic choices of training.
+        history: Statistics of training by name, such as the return. Each array has one entry (or row) for each policy.
+        notes: Sentences on the choices that training made automatically.
         provenance: Time, versions, seed and settings of training.
         calibration: The result of `calibrate`, or None.
     """
@@ -134,7 +134,7 @@ class PolicyLibrary:
         } | ({} if self.calibration is None else {"calibration": self.calibration.describe()})
 
     def encode(self, obs: object, t: int | Ints = 0) -> np.ndarray:
-        """Return an observation as keys of tables or inputs of networks.
+        """Encode an observation: as the key of a row of tables, or as the inputs of networks.
 
         Args:
             obs: an observation, or a batch of observations.
@@ -209,7 +209,7 @@ class PolicyLibrary:
             obs, w, risk, limits, t: as for `act`.
 
         Returns:
-            The value of the risk, and the mean and standard deviation of the return, for every policy and action. With
+            For every policy and action: the risk measure, the mean and the standard deviation of the return. With
             limits, also the price of each limit and the expected sum of each limited feature after the chosen action.
             For one observation that was seen in training, a calibrated library adds bounds for an episode that begins
             at this observation.
@@ -367,7 +367,7 @@ class PolicyLibrary:
         Args:
             env: an id, an environment, a function that makes an environment, or a `gymnasium.vector.VectorEnv`, whose
                 environments run in parallel. A vector environment of another class than Gymnasium's `SyncVectorEnv` and
-                `AsyncVectorEnv` takes one seed for all its environments: the seed of the first episode of each batch.
+                `AsyncVectorEnv` gets one seed for each batch of parallel episodes: the seed of the first of them.
             w: weights (d,) of the task, with which returns are computed.
             risk: the risk to act for. Default: neutral.
             episodes: number of episodes, at least 2. Default: 100.
@@ -424,7 +424,7 @@ class PolicyLibrary:
         env_kwargs: Header | None = None,
         callback: Callable[[str, int], None] | None = None,
     ) -> Comparison:
-        """Evaluate several risks from the same start states, and with `prices` also controls.
+        """Evaluate several risks, and with `prices` also controls, all from the same start states.
 
         A control acts neutrally for weights in which a harmful feature costs more. A risk measure is useful if it has
         fewer failures than a control with the same return.
@@ -530,7 +530,8 @@ class PolicyLibrary:
     def grow(self, env: Environment, tasks: npt.ArrayLike | int, **options: Any) -> PolicyLibrary:
         """Train policies for further tasks, and return a library with the old and the new policies.
 
-        During training the old policies do not change, and take part in exploration by GPI.
+        During training the behaviour policy acts by GPI over the old and the new policies. The old policies do not
+        change.
 
         Args:
             env: the environment of the library.

@@ -46,8 +46,9 @@ class TrainingProgress:
         total: The sum of the rewards of these steps.
         failures: Number of failures in these steps; nan if the environment has not reported failures.
         extras: Further values by name. Most names are fields of the log: the loss of networks, means over recent
-            episodes, returns of greedy and random episodes, and environment_share, the share of time that the
-            environment takes. clipped_below and clipped_above are the clipped mass of histograms.
+            episodes, returns of episodes without exploration ("greedy") and with random actions, and environment_share,
+            the share of time that the environment takes. clipped_below and clipped_above are the mass of histograms
+            that was clipped below and above the support.
         w: The weights of the policy's task.
         risk: The policy's risk.
         share: The share of all training that is done.
@@ -66,7 +67,7 @@ class TrainingProgress:
 class EpisodeMeter:
     """Mean return and length of the episodes of n environments, and the share of time that environment steps take."""
 
-    STATE = ("_rewards", "_lengths", "_ended")  # for checkpoints
+    STATE = ("_rewards", "_lengths", "_ended")  # attributes that a checkpoint stores
 
     def __init__(self, n: int = 1, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock, self._begin, self._in_environment = clock, clock(), 0.0
@@ -90,7 +91,10 @@ class EpisodeMeter:
                 self._rewards[i] = self._lengths[i] = 0.0
 
     def read(self) -> dict[str, float]:
-        """Return the measures since the last call, as extras of `TrainingProgress`."""
+        """Return the means over the episodes that ended since the last call, and the environment's share of the time.
+
+        The names are those of `TrainingProgress.extras`.
+        """
         now = self._clock()
         found = {"environment_share": self._in_environment / max(now - self._begin, 1e-9)}
         if self._ended:
@@ -111,7 +115,7 @@ class Reporter:
         tasks: Weights (n, d) of the tasks.
         risks: All risks. In each task, the policies of each risk act in an equal share of the steps.
         place: The index of the risk in `risks`.
-        steps: Steps of a task.
+        steps: Number of steps of each task, for all risks together.
         further: The number of additional tasks, whose policies never act. Default: 0.
     """
 
@@ -219,7 +223,7 @@ class TrainingLog:
             self._file = None
 
     def add(self, progress: TrainingProgress) -> Header:
-        """Write a line, and return its fields."""
+        """Write one line on the progress of a policy, and return the line's fields."""
         step_before, total_before = self._last.get(progress.policy, (0, 0.0))
         self._last[progress.policy] = progress.step, progress.total
         then, now = self._then, self._clock()

@@ -43,8 +43,8 @@ class Training:
         `steps_per_task`.
     reports: A reporter for each risk.
     notes: A list to which trainers append a sentence for each automatic choice.
-    base: Policies that take part in exploration by GPI and do not change.
-    greedy: Evaluates the greedy policies periodically; None if no second environment can be made.
+    base: Policies of a base library, which do not change. The behaviour policy acts by GPI over these and the new ones.
+    greedy: Evaluates the policies without exploration periodically; None if no second environment can be made for it.
     """
 
     world: Opened
@@ -74,7 +74,7 @@ def trainer_of(
         The settings, and a function from a `Training` to a `Trained` for each risk.
 
     Raises:
-        ValueError: A setting is unknown or invalid, or networks are to learn the weights.
+        ValueError: A setting is unknown or invalid, or `learn_w` is True for networks.
     """
     if spec.plans:
         from rasf.library.tables.model import ModelSettings, train_model

@@ -91,7 +91,7 @@ class Trials:
         rows: Mapping[str, Row],
         callback: Callable[[str, int], None] | None,
     ) -> dict[str, Report]:
-        """Return the reports of all rows by name. All rows have the same start states.
+        """Run all rows from the same start states, and return their reports by name. A row is one way to act.
 
         Args:
             library: The library that acts.
@@ -174,7 +174,7 @@ def run_rule(
 
 
 class _Run:
-    """A rule during episodes: the first observations and the memory of each batch of parallel episodes."""
+    """Acts by a rule, and stores the first observations and the rule's memory for each batch of parallel episodes."""
 
     def __init__(self, library: PolicyLibrary, rule: ActingRule) -> None:
         self._library, self._rule, self._first = library, rule, 0
@@ -223,7 +223,7 @@ def named_risks(risks: Sequence[Risk] | Mapping[str, Risk]) -> dict[str, Risk]:
 
 
 def priced_rows(library: PolicyLibrary, prices: Mapping[str | int, float | Sequence[float]] | None) -> dict[str, Row]:
-    """Return the rows of `compare` for prices, one for neutral acting at each price."""
+    """Return the controls of `compare`, as rows: one that acts neutrally for each price of each feature."""
     if prices is None:
         return {}
     if not isinstance(prices, Mapping) or not prices:

@@ -20,7 +20,8 @@ import numpy.typing as npt
 from rasf.arrays import Floats
 from rasf.checks import LARGEST, numbers, shown, table, whole
 
-_RANK_TOLERANCE = 1e-10  # relative size of singular values that count as 0, with every feature scaled to unit length
+# singular values below this share of the largest count as 0, after every feature is scaled to unit length
+_RANK_TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class WeightLearner:
             raise ValueError("phis and rewards must be finite")
         if max(np.abs(features).max(initial=0.0), np.abs(returned).max(initial=0.0)) > LARGEST:
             raise ValueError(f"phis and rewards must be at most {LARGEST:g} in size; rescale them")
-        features = np.where(np.abs(features) < 1 / LARGEST, 0.0, features)  # squares would underflow
+        features = np.where(np.abs(features) < 1 / LARGEST, 0.0, features)  # because squares would underflow
         rows = np.vstack([self._factor, np.column_stack([features, returned])])
         self._factor = np.asarray(np.linalg.qr(rows, mode="r"))
         self.samples += len(features)
@@ -129,7 +130,7 @@ class WeightLearner:
         outside = vt[~seen] / scale
         unseen = np.linalg.qr(outside.T)[0].T if len(outside) else outside  # an orthonormal basis
         inverse = vt[seen].T / size[seen] / scale[:, None]
-        inverse = inverse - unseen.T @ (unseen @ inverse)  # gives the solution of the smallest norm
+        inverse = inverse - unseen.T @ (unseen @ inverse)  # so that the solution has the smallest norm
         left = u[:, ~seen].T @ z  # the residual consists of `left` and `rest`
         spare = self.samples - int(seen.sum())
         noise = float((rest**2 + left @ left) / spare) if spare > 0 else float("nan")

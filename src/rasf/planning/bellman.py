@@ -1,14 +1,14 @@
 """The entropic Bellman backup of one task, Q(s, a) = U_b[r + gamma v(s')], sweeps of backups, and a stopping rule.
 
-U_b[X] = log E exp(b X) / b is the entropic utility at parameter b, and U_0 is the mean. `Backup` contains a task's
-rewards and the dynamics, and calls the compiled kernel. The parameter b is an argument, because it changes from step to
-step in discounted problems (b = beta gamma^k). Over a horizon of n decisions, tables are indexed by the decision
-h = 0 .. n - 1 (the paper's T is n - 1):
+U_b[X] = log E exp(b X) / b is the entropic utility at parameter b, U_0 is the mean, and v(s') is the value of the next
+state. `Backup` contains a task's rewards and the dynamics, and calls the compiled kernel. The parameter b is an
+argument, because it changes from step to step in discounted problems: b = beta gamma^k at step k. Over a horizon of n
+decisions, tables are indexed by the decision h = 0 .. n - 1 (the paper's T is n - 1):
 
     Q_h(s, a) = U_{b_h}[r + gamma Q_{h+1}(s', pi_{h+1}(s'))],      Q_n = 0.
 
 With b_h = beta gamma^h, Q_h is the entropic utility of the discounted return from decision h on, divided by gamma^h.
-With b_h = beta, this is the nested recursion. The two recursions are equal at gamma = 1.
+With b_h = beta, Q_h is the nested utility, which applies U_beta anew in every step. Both are equal at gamma = 1.
 
 Shapes: S states, A actions, n stored transitions (in rewards) or n decisions (in policies and tables).
 """
@@ -55,7 +55,7 @@ def follow(q: Floats, policy: Ints) -> Floats:
 def sweep_back(
     backup: Backup, betas: Floats, last_value: Floats, policy: Ints | None = None, keep: int | None = None
 ) -> tuple[Floats, Ints]:
-    """Sweep backwards over a horizon of n decisions.
+    """Apply the backup for each of n decisions, from the last to the first.
 
     Args:
         backup: The backup of the task.

@@ -1,17 +1,17 @@
 """Theorems 1 and 2 of the paper as numbers: bounds on how far GPI is below its best source, and below the optimum.
 
-Let pi be the GPI policy over source policies i. If the errors of the sources' utilities Q^i are at most eps, then at
-decision h of a horizon of n decisions
+Let pi be the GPI policy over source policies i, and Q^pi and Q^i their exact utilities. If the scores by which GPI acts
+differ from Q^i by at most eps, then at decision h of a horizon of n decisions
 
     Theorem 1    Q^pi >= max_i Q^i - 2 (n - h) eps
     Theorem 2    |Q^pi - Q*| <= 2 (n - h) (delta_r + eps),    delta_r = min_i max |r - r_i|,
 
 where Q* is the optimal utility, r the reward of the task, and r_i the reward of the task of source i. Theorem 2 needs
 sources that are optimal for their own tasks at the same beta. For discounted returns, 1 / (1 - gamma) replaces n - h.
-The theorems then hold for a GPI policy that depends on the discount so far, z = gamma^k, and utilities are divided by
-z. At gamma = 1 without a horizon, a bound is 0 or infinite. The bound is 0 if its factor, eps or delta_r + eps, is 0,
-and if from every state the GPI policy ends with probability one or has utility inf. (If actions tie, the GPI policy can
-stay for ever in a loop that has the same utility as leaving the loop.)
+The theorems then hold for a GPI policy that depends on the discount z = gamma^k at decision k, and utilities are
+divided by z. At gamma = 1 without a horizon, a bound is 0 or infinite. The bound is 0 if its factor, eps or
+delta_r + eps, is 0, and if from every state the GPI policy ends with probability one or has utility inf. (The second
+condition can fail if actions tie: GPI may stay for ever in a loop that has the same utility as leaving the loop.)
 
 At gamma = 1 without a horizon, utilities may be inf. A policy that always takes an action of utility inf may itself
 have a lower utility. So in states where sources have utility inf, GPI takes the action of the first such source. Then
@@ -19,7 +19,7 @@ the utility of GPI is inf, too. Proof: along states of infinite utility, the ind
 so from some step on GPI follows a single source. If beta > 0, this source leads to a communicating class where
 E exp(beta R) diverges (R is the total reward). If beta = 0, the source leads to a class of positive average reward. If
 beta < 0, GPI follows the source for ever: each communicating class of the GPI policy lies within a class of the source,
-so the spectral radius of the GPI policy's class is below 1, too.
+so the spectral radius (`rasf.planning.undiscounted`) of the smaller class is below 1, too.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from rasf.transfer import Choice, gpi
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """Bounds of Theorems 1 and 2 and the true gaps. Each is the largest value over states and actions.
+    """Bounds of Theorems 1 and 2 and the true gaps. Each bound and gap is the largest over states and actions.
 
     Bounds and gaps have shape (n,) with a horizon of n decisions. For discounted returns their shape is (K + 1,), with
     a value for each power of gamma from 0 to K. In all other cases it is (). An infinite bound gives no guarantee.
@@ -195,7 +195,7 @@ def _chosen_from(utilities: Floats) -> Floats:
 
 
 def _earning_infinity(choice: Choice, scores: Floats, policies: Ints) -> Choice:
-    """Return `choice`, but in states where the own action of a source has score inf, select the first such source."""
+    """Return `choice`, changed where a source's own action has score inf: there, the first such source is selected."""
     states = np.arange(scores.shape[1])
     infinite = scores[np.arange(len(scores))[:, None], states, policies] == np.inf
     some, first = infinite.any(axis=0), infinite.argmax(axis=0)

@@ -1,7 +1,7 @@
 """Discounted problems, gamma < 1. U_beta is the entropic utility. The module computes three quantities:
 
-1. The stationary fixed point of the nested recursion Q = U_beta[r + gamma Q'] (`nested`). At beta = 0 the fixed point
-   is the ordinary value.
+1. The stationary fixed point of the nested recursion Q = U_beta[r + gamma Q'], where Q' is the utility in the next
+   state (`nested`). At beta = 0 the fixed point is the expected discounted return.
 2. U_beta of a policy's discounted return (`augmented`).
 3. The largest U_beta of the discounted return, over all policies that may depend on the decision k (`augmented`).
 
@@ -67,7 +67,7 @@ def nested(backup: Backup, beta: float, policy: Ints | None, tolerance: float) -
 
 
 def _step(backup: Backup, beta: float, policy: Ints | None, tolerance: float) -> Step:
-    """Return a function v -> Tv, in the fastest of three implementations that has the required accuracy."""
+    """Return a function v -> Tv: the fastest implementation that is accurate enough."""
     gamma = backup.mdp.gamma
     low, high = backup.reward_range
     if policy is not None:
@@ -75,7 +75,7 @@ def _step(backup: Backup, beta: float, policy: Ints | None, tolerance: float) ->
     if beta == 0:
         return _linear_step(backup)
     exponent = abs(beta) * (high - low) / (1 - gamma)
-    # the logarithm of a sum near 1 has a rounding error of a few _EPS; it is divided by beta and grows over the sweeps
+    # the logarithm of a sum near 1 has an error of a few _EPS; this error is divided by beta and grows over the sweeps
     lost_digits = 16 * _EPS / abs(beta) / (1 - gamma)
     if exponent < _LARGEST_EXPONENT and lost_digits < tolerance / 10:
         return _exponential_step(backup, beta)
@@ -83,7 +83,7 @@ def _step(backup: Backup, beta: float, policy: Ints | None, tolerance: float) ->
 
 
 def _linear_step(backup: Backup) -> Step:
-    """Return the neutral step max_a (E r + gamma P v), with E r computed once."""
+    """Return the risk-neutral step v -> max_a (E r + gamma P v), which uses one computation of E r for all steps."""
     mdp = backup.mdp
     mean_reward = backup.q(np.zeros(mdp.n_states), 0.0).reshape(-1)
     return lambda value: kernels.best_linear(mdp, mdp.probability, mean_reward, value, mdp.gamma, smallest=False)
@@ -92,7 +92,7 @@ def _linear_step(backup: Backup) -> Step:
 def _exponential_step(backup: Backup, beta: float) -> Step:
     """Return the entropic step, computed by exp(beta Q) = sum p exp(beta r) exp(beta gamma v).
 
-    With exp(beta r) computed once, a step takes only one exp and one log for each state.
+    exp(beta r) is computed once for all steps. So a step takes only one exp and one log for each state.
     """
     mdp = backup.mdp
     low, high = backup.reward_range

@@ -3,8 +3,8 @@
 The loops of backups are compiled twice: a parallel version for large problems, and a serial version for small problems,
 where starting threads takes longer than the computation itself.
 
-`excess_step` and `excess_moments` are for `rasf.planning.static`, where the excess is the accrued return minus the
-threshold.
+`excess_step` and `excess_moments` are for `rasf.planning.static`, which defines the threshold of a static risk. The
+excess is the accrued return minus this threshold.
 
 Shapes: S states, A actions, n stored transitions. A row is a pair of a state s and an action a; its index is s A + a.
 """
@@ -228,7 +228,7 @@ def _excess_step(
 def _place(
     mass: float, first: float, second: float, x: float, low: float, spacing: float, to: int, after: Floats
 ) -> None:
-    """Split the moments at excess x between the two levels of state `to` around x, so that the mean stays equal."""
+    """Split the moments at excess x between the two levels next to x in the grid of state `to`; the mean is kept."""
     levels = after.shape[1]
     at = min(max((x - low) / spacing, 0.0), levels - 1.0)
     below = min(int(at), levels - 2)

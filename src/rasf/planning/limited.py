@@ -40,8 +40,8 @@ class LimitedPlan:
 
     Attributes:
         value: The expected return for w.
-        costs: The expected sums (m,) of the limited features.
-        prices: The additional return (m,) if a limit is raised by one unit; 0 for a limit that does not bind.
+        costs: The expected sums (m,) of the m limited features.
+        prices: For each limit (m,), the return gained per unit by which it is loosened; 0 if it does not bind.
         policies: The policies of the mixture, each an array (S,) or (horizon, S) of actions.
         probabilities: The probability of each policy.
         sources: The returns and costs (I, 1 + m) of the I source policies.
@@ -166,7 +166,7 @@ def _mix(columns: _Columns, sources: Sequence[Ints], solve: Oracle) -> LimitedPl
     used = np.flatnonzero(mixed.shares > _SLACK)
     totals = mixed.shares @ columns.table()
     costs = totals[1:]
-    kept = bool((costs <= found.at_most + _SLACK * (1.0 + np.abs(found.at_most))).all())  # up to rounding
+    kept = bool((costs <= found.at_most + _SLACK * (1.0 + np.abs(found.at_most))).all())
     return LimitedPlan(
         float(totals[0]),
         costs * found.signs,

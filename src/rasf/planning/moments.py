@@ -23,7 +23,7 @@ from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, ends_surely, states_
 from rasf.transfer import Moments
 
 _SOLVE_TOLERANCE = 1e-12
-_NEARLY_CERTAIN = 2  # up to this mean number of successors per state, the factors of the linear system are sparse
+_NEARLY_CERTAIN = 2  # up to this mean number of successors per state, matrix factors are sparse even for large chains
 
 
 def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None = None) -> Moments:

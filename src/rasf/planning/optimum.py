@@ -3,19 +3,20 @@
 An end is a terminal state. The method is policy iteration with exact evaluation. The first policy ends with probability
 one: in every state, its action moves nearer to an end with positive probability. An action is changed only for a strict
 gain, so the utility of each policy is at least the utility of the previous policy. Changed actions can create a set of
-states that is never left. At least one of these changes was a strict gain, which is collected again and again, so the
-utility in this set is infinite. Apart from staying without reward (see below), policies that may never end arise in no
-other way. Value iteration, in contrast, may choose a loop without reward and never reach the end whose value it has
-estimated.
+states that is never left. In this set at least one action was changed, for a strict gain. A policy that stays in the
+set collects this gain again and again, so its utility there is inf. Apart from staying without reward (see below),
+policies that may never end arise in no other way. Value iteration, in contrast, may choose a loop without reward and
+never reach the end whose value it has estimated.
 
-For beta < 0, changing a single action may not repair a utility of -inf. So the first policy must have a finite utility
-in every state in which at least one policy has a finite utility. The utility of a policy pi is -inf exactly where
-y = sum_n M^n 1 is infinite, where M = P_pi exp(beta r) contains the transitions between states that are not terminal.
-The smallest y of all policies is the limit of the iteration y <- 1 + min_a M_a y from y = 0. A policy that is greedy
-for the limit attains this smallest y. So if the y of the first policy is infinite in some state, policies that are
-greedy for the iterates are tried. The search stops at a policy whose y is finite everywhere. It also stops if y is
-infinite only in a set D in which the last iterate y' satisfies M_a y' >= y' for every action a, with M_a limited to
-transitions within D. Then M_pi^n y' >= y' in D for every policy pi, so every policy has utility -inf in D.
+For beta < 0, changing one action at a time may never make a utility of -inf finite. So the first policy must have a
+finite utility in every state in which at least one policy has a finite utility. The utility of a policy pi is -inf
+exactly where y = sum_n M^n 1 is infinite, where M = P_pi exp(beta r) contains the transitions between states that are
+not terminal. The smallest y of all policies is the limit of the iteration y' <- 1 + min_a M_a y' from y' = 0. A policy
+that is greedy for the limit attains this smallest y. So if the y of the first policy is infinite in some state,
+policies that are greedy for the iterates y' are tried. Let D be the states in which the y of the policy tried is
+infinite. The search stops if D is empty. It also stops if M_a y' >= y' in D for the last iterate y' and every action a.
+Here M_a contains only the transitions within D. Then M_pi^n y' >= y' in D for every policy pi, so every policy has
+utility -inf in D.
 
 Staying for ever in states without reward has utility 0, and is chosen where all other choices have lower utilities.
 """
@@ -29,8 +30,9 @@ from rasf.mdp import FiniteMDP
 from rasf.planning.bellman import Backup
 from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, Mask, diverges, evaluate, require_reachable_end
 
-_MOST_SWEEPS = 2_000  # the search makes at most this many sweeps, plus 2 per state; undecided states count as -inf
-_EDGE = 1e-12  # a smaller growth of log y counts as rounding
+# the search stops after this many sweeps, plus 2 per state; the policy tried last then has utility -inf in D
+_MOST_SWEEPS = 2_000
+_EDGE = 1e-12  # in M_a y' >= y', a smaller difference of the logarithms counts as rounding
 
 
 def optimise(backup: Backup, beta: float, tolerance: float) -> tuple[Floats, Ints, int]:
@@ -47,12 +49,12 @@ def optimise(backup: Backup, beta: float, tolerance: float) -> tuple[Floats, Int
 def _bounded_policy(backup: Backup, beta: float, policy: Ints, stay: Ints, can_stay: Mask) -> Ints:
     """Return a policy (S,) for beta < 0 with utility -inf only where every policy has utility -inf.
 
-    The given policy is returned if it has this property. The module docstring explains y, which is stored as
-    log(y) / beta, so that a sweep is an entropic backup. In terminal states y = 0, which is stored as inf.
+    The given policy is returned if it has this property. The module docstring explains the iterates y'. They are stored
+    as log(y') / beta, so that a sweep is an entropic backup. In terminal states y' = 0, which is stored as inf.
     """
     mdp = backup.mdp
     over = mdp.terminal | can_stay
-    value = np.where(over, np.inf, 0.0)  # y = 1, the result of one sweep from y = 0
+    value = np.where(over, np.inf, 0.0)  # y' = 1, the result of one sweep from y' = 0
     sweeps, next_look = 0, 0
     while True:
         if sweeps == next_look:
@@ -122,7 +124,7 @@ def _ending_policy(mdp: FiniteMDP) -> Ints:
 
 
 def _free_stay(backup: Backup) -> tuple[Ints, Mask]:
-    """Return actions (S,) that avoid ends and rewards for ever, and the mask (S,) of states where this is possible."""
+    """Return actions (S,) that for ever avoid ends and rewards, and the mask (S,) of states with such an action."""
     mdp = backup.mdp
     row = np.repeat(np.arange(mdp.n_states * mdp.n_actions), np.diff(mdp.indptr))
     inside = ~mdp.terminal

@@ -26,7 +26,7 @@ level are computed. For every b,
 
     above    E u(X - b) <= E u(m - b), by Jensen's inequality, so that rho[X] <= rho[m]
     below    E u(X - b) >= E u(m - b) - E cost(m - b, v). If u has a kink at 0, cost(x, v) is (sqrt(v + x^2) - |x|) / 2
-             times the change of the slope of u at 0 (Scarf's bound). For `MonotoneMeanVariance`, it is theta v / 2
+             times the change of the slope of u at 0 (Scarf's bound). For `MonotoneMeanVariance` it is abs(beta) v / 2
     sources  act independently of the excess, so E[N | states] = 0, and Jensen's inequality gives
              E u(X' - b) <= E u(X - b). So rho[X'] <= rho[X] <= rho[m] for a source
 
@@ -63,7 +63,7 @@ from rasf.risk.certainty import CertaintyEquivalent, static_risk
 
 _MOST_ACCRUED = 20_000  # largest number of pairs of a state and an accrued return, over all steps, in an exact solution
 _TRIED, _TRIED_ON_GRID = 64, 3  # numbers of thresholds that a search tries: in an exact solution, and on a grid
-_MERGED = 1e-10  # accrued returns closer than this share of the largest reward or return count as equal
+_MERGED = 1e-10  # accrued returns count as equal if they differ by less than this share of the largest reward or return
 _LEVELS, _MOST_LEVELS = 200, 100_000  # default and largest number of levels of a grid
 _LARGEST_EXPONENT = 600.0  # exponents up to this size are safe: exp(600) and exp(-600) are normal float64 numbers
 _ROUNDING = 1e-12  # rounding error of the risk, relative to the largest return
@@ -514,7 +514,7 @@ class _Grid:
 
 
 class _LastLevels(NamedTuple):
-    """The probability of each level (L,) at the end, and the mean and variance of the true return given this level."""
+    """For each level (L,) of the last grid: the probability, and the mean and variance of the true return at it."""
 
     mass: Floats
     mean: Floats

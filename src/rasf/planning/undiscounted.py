@@ -1,15 +1,16 @@
 """The utility of a policy's total reward without a horizon: gamma = 1, terminal states.
 
 Let R be the total reward of a stationary policy, and let M = P_pi exp(beta r) contain the transitions between states
-that are not terminal. The Bellman equation of x = E exp(beta R) is linear, x = M x + b, where b contains the
-transitions to terminal states. The solution of the equation gives the utility U = log(x) / beta only where the spectral
-radius of M is below 1. Elsewhere, a linear solver returns finite numbers without meaning. So:
+that are not terminal. For x = E exp(beta R) in each state, the Bellman equation x = M x + b is linear, where b contains
+the transitions to terminal states. The solution of the equation gives the utility U = log(x) / beta only where the
+spectral radius of M is below 1. Elsewhere, a linear solver returns finite numbers without meaning. So:
 
 * Each communicating class of states is tested separately. Its radius is the spectral radius of M within the class. In
   a class of radius >= 1, and in every state that can reach such a class, E exp(beta R) counts as inf, so
   U = sign(beta) inf. (In a class of radius exactly 1 that never ends, the expectation over n steps may oscillate within
   bounds as n grows, and has no limit. U is sign(beta) inf there, too.)
-* In a state that can reach neither an end nor a class of radius >= 1, E exp(beta R) = 0, so U = -sign(beta) inf.
+* In a state that can reach neither a terminal state (an end) nor a class of radius >= 1, E exp(beta R) = 0, so
+  U = -sign(beta) inf.
 * A class that never ends and has no rewards counts as terminal.
 * The equations of the remaining states are solved, scaled by the utilities so that nothing overflows.
 
@@ -118,8 +119,8 @@ def _solve(chain: _Chain, beta: float, open_states: Ints, value: Floats) -> None
     The Bellman equation is linear in y = exp(beta (v* - v)): y = M y + b. One step solves it exactly from any v for
     which the scaled exponentials neither overflow nor underflow. The equation is written for u = (y - 1) / beta, so
     that no digits are lost for small beta. In the limit beta = 0 the equation is v* - v = P (v* - v) + residual. The
-    first v comes from `dominant_path`, which is safe for exponents of any size, but has values of size 1 / beta. So for
-    small |beta|, the first v is the risk-neutral values, if scaling by these keeps all exponents small.
+    first v comes from `dominant_path`. This v is safe for exponents of any size, but of size 1 / beta. So for small
+    |beta|, the risk-neutral values are the first v, if scaling by these keeps all exponents small.
     """
     if beta != 0 and not (abs(beta) <= _SMALL_BETA and chain.start_neutral(beta, open_states, value)):
         value[open_states] = chain.dominant_path(beta, open_states, value) / beta
@@ -199,7 +200,7 @@ class _Chain:
             if (verdict != 0).all():
                 break
             u += change
-            u -= np.where(verdict != 0, 0.0, most)[label]  # keeps u in range in undecided classes
+            u -= np.where(verdict != 0, 0.0, most)[label]  # so that u stays in range in undecided classes
         else:
             # (I - M) y = 1 has a positive solution if and only if the radius is below 1
             n = len(states)
@@ -288,7 +289,7 @@ class _Chain:
         return True
 
     def newton_step(self, value: Floats, beta: float, open_states: Ints) -> Floats:
-        """Return v* - v for the open states, given the current values v (S,), exact up to rounding."""
+        """Return v* - v for the open states, exact up to rounding, for current values v (S,) and exact values v*."""
         index = np.full(self.n_states, -1)
         index[open_states] = np.arange(len(open_states))
         mine = index[self.row] >= 0

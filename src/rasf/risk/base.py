@@ -3,8 +3,8 @@
 A risk turns a return distribution into one number, the score. A larger score is better. The distribution is given in
 one of five forms. Leading axes (...) are batch axes:
 
-    samples      n samples x (..., n), with weights (..., n) or none
-    histogram    N probabilities probs (..., N) of the values atoms (N,) or (..., N)
+    samples      samples x (..., n); weights (..., n) are optional
+    histogram    probabilities probs (..., N) of the values atoms (N,) or (..., N)
     moments      mean (...), variance (...)
     independent  histograms probs (..., d, N) with atoms (d, N) of d independent features, and weights w (d,)
     mixture      weights, means and variances (..., M) of M components
@@ -168,9 +168,9 @@ class Risk:
             z: The discount gamma^t after t steps.
 
         Raises:
-            ValueError: The risk has no discount-aware form.
+            ValueError: There is no such risk.
         """
-        raise ValueError(f"{type(self).__name__} has no discount-aware form")
+        raise ValueError(f"{type(self).__name__} does not support discount_aware=True")
 
     def _unsupported(self, form: str) -> ValueError:
         offered = ", ".join(sorted(self.supports)) or "no form, because it is for planning"
@@ -187,5 +187,5 @@ class BetaRisk(Risk):
         check_beta(self.beta)
 
     def at_discount(self, z: Array) -> Self:
-        """Return the risk at beta z, because rho_beta[z X] = z rho_{beta z}[X]."""
+        """Return the risk at beta z, because rho_beta[z X] = z rho_{beta z}[X], where rho_beta is the risk at beta."""
         return replace(self, beta=self.beta * z)

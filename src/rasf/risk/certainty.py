@@ -1,12 +1,14 @@
 """Optimised certainty equivalents: rho[X] = max_b b + E u(X - b).
 
-rho is the risk of the return X. The utility u is concave and not decreasing, with u(0) = 0 and slope 1 at 0. The b that
-attains the maximum is the *threshold*. If the threshold is fixed at the start of an episode, maximising the risk of the
-whole return is maximising an expectation, E u(accrued return + remaining return - threshold) (`rasf.planning.static`).
+rho is the risk of the return X. The utility u is concave and not decreasing, with u(0) = 0 and slope 1 at 0. (If u has
+a kink at 0, the slopes on its two sides enclose 1.) The b that attains the maximum is the *threshold*. If the threshold
+is fixed at the start of an episode, maximising the risk of the whole return is maximising an expectation,
+E u(accrued return + remaining return - threshold) (`rasf.planning.static`).
 
     risk                           u(x)                                      threshold
     CVaR(alpha)                    min(x, 0) / alpha                         the alpha-quantile
-    PiecewiseLinear(gain, loss)    gain x above 0, loss x below              the (1 - gain) / (loss - gain) quantile
+    PiecewiseLinear(gain, loss)    gain x above 0, loss x below              the alpha-quantile, with alpha =
+                                                                             (1 - gain) / (loss - gain)
     MonotoneMeanVariance(beta)     x + beta x^2 / 2 up to its maximum, then  b with E u'(X - b) = 1
                                    constant
     Entropic(beta), beta <= 0      (exp(beta x) - 1) / beta                  rho[X] itself
@@ -58,9 +60,9 @@ class CertaintyEquivalent(Risk):
         raise NotImplementedError
 
     def spread_cost(self, x: Array, variance: Array) -> Array:
-        """Return an upper bound (...) on u(x) - E u(Y), for all Y with mean x and the given variance, in numpy.
+        """Return an upper bound (...) on u(x) - E u(Y), for all Y with mean x and the given variance.
 
-        The bound is infinite unless a subclass overrides this method.
+        The bound is infinite unless a subclass overrides this method. This method and the next two are for numpy only.
 
         Args:
             x: Means (...).
@@ -69,7 +71,7 @@ class CertaintyEquivalent(Risk):
         return np.where(np.asarray(variance) > 0, np.inf, 0.0 * x)
 
     def normal(self, mean: Array, std: Array) -> Array:
-        """Return numbers (...) that put normal distributions of X in the same order as E u(X) does, in numpy.
+        """Return scores (...) of normal distributions of X, which rank the distributions as E u(X) does.
 
         Args:
             mean: Means (...).
@@ -78,7 +80,7 @@ class CertaintyEquivalent(Risk):
         raise NotImplementedError
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
-        """Return the threshold (...) of normal distributions, in numpy.
+        """Return the threshold (...) of normal distributions.
 
         Args:
             mean: Means (...).
@@ -115,7 +117,8 @@ def quantile(probs: Array, atoms: Array, level: float) -> Array:
     probs, atoms = ascending(probs, atoms)
     reached = xp.cumsum(probs, axis=-1) >= level - 1e-12
     some = xp.where(reached & (probs > 0), atoms, xp.inf)
-    largest = xp.max(xp.where(probs > 0, atoms, -xp.inf), axis=-1)  # if rounding keeps the total mass below `level`
+    # the largest atom is needed if rounding keeps the total mass below `level`
+    largest = xp.max(xp.where(probs > 0, atoms, -xp.inf), axis=-1)
     return xp.minimum(xp.min(some, axis=-1), largest)
 
 

@@ -27,7 +27,10 @@ _BLOCK = 24  # the grid has a multiple of 24 x 24 atoms, so that Fourier transfo
 
 @dataclass(frozen=True)
 class CVaR(CertaintyEquivalent):
-    """The mean of the worst share `alpha` of the outcomes, 0 < alpha <= 1."""
+    """The mean of the worst share `alpha` of the outcomes, 0 < alpha <= 1.
+
+    `rasf.risk.certainty` explains the utility u and the threshold.
+    """
 
     alpha: float
     supports: ClassVar[frozenset[str]] = frozenset({"samples", "histogram", "moments", "independent"})
@@ -37,7 +40,10 @@ class CVaR(CertaintyEquivalent):
             raise ValueError(f"alpha must be in (0, 1], got {self.alpha}")
 
     def histogram(self, probs: Array, atoms: Array) -> Array:
-        """Return CVaR (...) of probabilities (..., N) over atoms. The atom at the alpha-quantile may count partly."""
+        """Return CVaR (...) of probabilities (..., N) over atoms.
+
+        The worst share may contain only a part of the mass of its best atom, the alpha-quantile.
+        """
         return self._ascending(*ascending(probs, atoms))
 
     def _ascending(self, probs: Array, atoms: Array) -> Array:
@@ -55,7 +61,7 @@ class CVaR(CertaintyEquivalent):
         return mean - normal_tail_factor(self.alpha) * spread
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
-        """Return CVaR (...) of sum_i w_i Z_i, by convolution of the distributions of the weighted features."""
+        """Return CVaR (...) of sum_i w_i Z_i for independent features Z_i, by convolution of their distributions."""
         return self._ascending(*convolution(probs, atoms, w))
 
     def at_discount(self, z: Array) -> CVaR:
@@ -63,14 +69,17 @@ class CVaR(CertaintyEquivalent):
         return self
 
     def utility(self, x: Array) -> Array:
-        """Return min(x, 0) / alpha. At alpha = 1, return x, so that every threshold gives the mean."""
+        """Return min(x, 0) / alpha. At alpha = 1, return x: then b + E u(X - b) is the mean for every threshold b."""
         return x if self.alpha == 1 else array_namespace(x).minimum(x, 0.0) / self.alpha
 
     def steepest(self, least: float) -> float:
         return 1 / self.alpha
 
     def spread_cost(self, x: Array, variance: Array) -> Array:
-        """Return the bound (...) that follows from the kink of u at 0. At alpha = 1, u is linear and the bound is 0."""
+        """Return an upper bound (...) on u(x) - E u(Y), for all Y with mean x and the given variance.
+
+        The bound follows from the kink of u at 0. At alpha = 1, u is linear and the bound is 0.
+        """
         return (0.0 if self.alpha == 1 else 1 / self.alpha) * kink_cost(x, variance)
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
@@ -90,7 +99,7 @@ class CVaR(CertaintyEquivalent):
 class PiecewiseLinear(CertaintyEquivalent):
     """The certainty equivalent whose utility has slope `gain` above 0 and slope `loss` below; 0 <= gain < 1 < loss.
 
-    The risk equals gain * mean + (1 - gain) * CVaR(alpha) with alpha = (1 - gain) / (loss - gain).
+    The risk, rho, equals gain * mean + (1 - gain) * CVaR(alpha) with alpha = (1 - gain) / (loss - gain).
     """
 
     gain: float
@@ -114,7 +123,7 @@ class PiecewiseLinear(CertaintyEquivalent):
         return self._joined(mean, self._tail.moments(mean, variance))
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
-        """Return rho (...) of sum_i w_i Z_i."""
+        """Return rho (...) of sum_i w_i Z_i for independent features Z_i."""
         xp = array_namespace(probs, atoms, w)
         mean = xp.sum(histogram_moments(probs, atoms)[0] * xp.asarray(w), axis=-1)
         return self._joined(mean, self._tail.independent(probs, atoms, w))
@@ -135,11 +144,14 @@ class PiecewiseLinear(CertaintyEquivalent):
         return self.loss
 
     def spread_cost(self, x: Array, variance: Array) -> Array:
-        """Return the bound (...) that follows from the kink of u at 0."""
+        """Return an upper bound (...) on u(x) - E u(Y), for all Y with mean x and the given variance.
+
+        The bound follows from the kink of u at 0.
+        """
         return (self.loss - self.gain) * kink_cost(x, variance)
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
-        """Return the alpha-quantile, for the alpha of the CVaR."""
+        """Return the alpha-quantile, with alpha = (1 - gain) / (loss - gain)."""
         return quantile(probs, atoms, self._tail.alpha)
 
     def normal(self, mean: Array, std: Array) -> Array:
@@ -148,13 +160,14 @@ class PiecewiseLinear(CertaintyEquivalent):
         return self.gain * (mean - below) + self.loss * below
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
-        """Return the alpha-quantile of normal distributions, for the alpha of the CVaR."""
+        """Return the alpha-quantile of normal distributions, with alpha = (1 - gain) / (loss - gain)."""
         return self._tail.normal_threshold(mean, std)
 
 
 def convolution(probs: Array, atoms: Array, w: Array) -> tuple[Array, Array]:
-    """Return the distribution of sum_i w_i Z_i on a grid with equal spacing: probabilities (..., M), atoms (M,).
+    """Return the distribution of sum_i w_i Z_i for independent features Z_i: probabilities (..., M), atoms (M,).
 
+    The M atoms are a grid with equal spacing.
     The mass of every weighted atom is split between its two neighbours on the grid. This split keeps the mean, and adds
     at most a quarter of the squared spacing to the variance of each feature. Then the Fourier transforms of the
     features' distributions are multiplied.
@@ -180,7 +193,7 @@ def _below(probs: Array) -> Array:
     xp, n = array_namespace(probs), probs.shape[-1]
     if xp is np or n % _BLOCK:
         return xp.cumsum(probs, axis=-1) - probs
-    # sums within blocks plus sums of earlier blocks, which is several times faster on a CPU than the cumsum of jax
+    # sums within a block are added to the sums of earlier blocks: on a CPU, the cumsum of jax is several times slower
     blocks = probs.reshape(*probs.shape[:-1], -1, _BLOCK)
     inside = xp.cumsum(blocks, axis=-1) - blocks
     whole = xp.sum(blocks, axis=-1, keepdims=True)
@@ -188,7 +201,7 @@ def _below(probs: Array) -> Array:
 
 
 def normal_tail_factor(alpha: float) -> float:
-    """Return pdf(q) / alpha, with density and alpha-quantile q of the standard normal distribution."""
+    """Return pdf(q) / alpha, where pdf is the density and q the alpha-quantile of the standard normal distribution."""
     return math.exp(-(normal_quantile(alpha) ** 2) / 2) / math.sqrt(2 * math.pi) / alpha
 
 

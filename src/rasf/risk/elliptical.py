@@ -29,8 +29,8 @@ from rasf.risk.entropic import entropic_utility
 from rasf.risk.mean_variance import variance_term
 
 Law = Literal["normal", "laplace", "logistic", "student"]
-_SERIES = 1e-4  # below this argument, the Laplace series is used, of which four terms are exact up to rounding
-_NEAR = 0.05  # below this argument, the logistic series is used
+_SERIES = 1e-4  # below this beta^2 v / 2, the Laplace factor is four terms of its series, exact up to rounding
+_NEAR = 0.05  # below this (y / pi)^2, the logistic factor is computed by its series
 _ZETA = [math.pi**2 / 6, math.pi**4 / 90 / 2, math.pi**6 / 945 / 3]  # zeta(2 k) / k
 _ZETA += [sum(n ** (-2.0 * k) for n in range(1, 200)) / k for k in range(4, 14)]
 
@@ -67,7 +67,7 @@ def elliptical_utility(law: Law, beta: Array, mean: Array, variance: Array) -> A
     term = variance_term(beta, xp.asarray(variance) * 1.0)
     if law in ("normal", "student"):
         return mean + term
-    with np.errstate(over="ignore"):  # for such x the factor is infinite too
+    with np.errstate(over="ignore"):  # if x overflows, the factor is infinite anyway
         x = 2 * beta * term
     factor = _laplace_factor(x) if law == "laplace" else _logistic_factor(x)
     return mean + term * factor

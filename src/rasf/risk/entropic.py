@@ -77,7 +77,10 @@ class Entropic(BetaRisk, CertaintyEquivalent):
         return xp.sum(entropic_utility(probs, weighted, self.beta), axis=-1)
 
     def independent_log(self, log_probs: Array, atoms: Array, w: Array) -> Array:
-        """Return U_beta as `independent` does, given log-probabilities. Even exp(-100) matters if beta w z is large."""
+        """Return U_beta as `independent` does, given log-probabilities.
+
+        Even a probability of exp(-100) matters if beta w_i times its atom is large.
+        """
         xp = array_namespace(log_probs, atoms, w, self.beta)
         weighted = xp.asarray(w)[..., :, None] * xp.asarray(atoms)
         return xp.sum(entropic_utility_log(log_probs, weighted, self.beta), axis=-1)
@@ -99,7 +102,7 @@ class Entropic(BetaRisk, CertaintyEquivalent):
         return self.histogram(probs, atoms)
 
     def normal(self, mean: Array, std: Array) -> Array:
-        """Return the entropic utility of normal distributions. The order is that of E u(X), but without overflow."""
+        """Return the entropic utility of normal distributions, which ranks them as E u(X) does and cannot overflow."""
         return mean + self.beta / 2 * std**2
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
@@ -109,10 +112,12 @@ class Entropic(BetaRisk, CertaintyEquivalent):
 
 @dataclass(frozen=True)
 class NestedEntropic(BetaRisk):
-    """The recursion Q = U_beta[r + gamma Q'] of the paper's Algorithm 3, for planning with gamma < 1.
+    """The recursion Q = U_beta[r + gamma Q'] of the paper's Algorithm 3; Q' is the utility in the next state.
+
+    The risk is for planning with gamma < 1.
 
     The recursion is a contraction and time-consistent. Its result is not the entropic utility of the discounted return,
     which is the risk `Entropic`.
     """
 
-    at_discount = Risk.at_discount  # there is no discount-aware form
+    at_discount = Risk.at_discount  # raises a ValueError

@@ -55,7 +55,7 @@ class MeanVariance(BetaRisk):
         return mean + variance_term(self.beta, variance)
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
-        """Return the score (...) of sum_i w_i Z_i. Means and variances of independent features add up."""
+        """Return the score (...) of sum_i w_i Z_i for independent features Z_i, whose means and variances add up."""
         xp = array_namespace(probs, atoms, w)
         mean, variance = histogram_moments(probs, atoms)
         return self.moments(xp.sum(mean * w, axis=-1), xp.sum(variance * xp.asarray(w) ** 2, axis=-1))

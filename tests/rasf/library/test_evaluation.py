@@ -166,7 +166,7 @@ def test_a_discount_aware_library_counts_later_risks_less():
             return mean
 
     assert library.evaluate(world, [1.0], Plain(), 2).episodes == 2
-    with pytest.raises(ValueError, match=r"Plain .* discount-aware"):
+    with pytest.raises(ValueError, match=r"Plain .* discount_aware"):
         library.evaluate(world, [1.0], Plain(), 2, discount_aware=True)
 
 

@@ -125,7 +125,7 @@ def test_a_mixture_says_what_it_can_score():
 def test_the_nested_risk_is_for_planning():
     with pytest.raises(ValueError, match="it is for planning"):
         NestedEntropic(-1.0).samples(np.ones(3))
-    with pytest.raises(ValueError, match=r"^NestedEntropic .* discount-aware"):
+    with pytest.raises(ValueError, match=r"^NestedEntropic .* discount_aware"):
         NestedEntropic(-1.0).at_discount(0.5)
 
 

@@ -1,13 +1,14 @@
 """Frozen actors and critics: policies with continuous actions.
 
-The candidates of GPI at an observation are the *proposals*: the K actions of all policies. In scores (K, B, A) they
-take the place of numbered actions, so A = K, and `actions` turns their indices into vectors in [-1, 1]^P.
+An action is a vector of P numbers in [-1, 1]. The candidates of GPI at an observation are the *proposals*: the actions
+of the K policies. Scores have shape (K, B, A) for B observations and A candidates, so A = K. `actions` turns indices of
+candidates into vectors.
 
-A file contains the number P as `action_size`, the critics as in `NetworkPolicies`, and the actors as
+A file contains the number P as `action_size`, the critics as in `NetworkPolicies`, and these arrays of the actors:
 
     actor/hidden/<i>/weight, bias        actor/heads/weight (K, m, 1, P), bias (K, 1, P)
 
-for m units of the last hidden layer.
+The last hidden layer has m units.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class ActorPolicies(NetworkPolicies):
         return np.asarray(_proposals(on_device, padded(seen)))[: len(seen)]
 
     def actions(self, obs: npt.NDArray[Any], chosen: Ints) -> Single:
-        """Return the proposals (B, P) that have the indices `chosen`.
+        """Return actions (B, P): at each observation, the proposal of the policy `chosen`.
 
         Args:
             obs: Observations (B, n).
@@ -90,7 +91,10 @@ class ActorPolicies(NetworkPolicies):
         return self._read_at(self.proposals(obs), obs, w, only_means=only_means)
 
     def _read_at(self, actions: Single, obs: Single, w: Floats, *, only_means: bool) -> tuple[Parts, TaskHeads]:
-        """Return the outputs (K, B, K, H, M) of the critics, reduced to w, at actions (B, K, P), and these critics."""
+        """Return the critics' outputs (K, B, K, H, M) at actions (B, K, P), for H heads of M numbers, and the critics.
+
+        The weights w are folded into the last layer of these critics.
+        """
         read, folded = super()._read(rows_of(actions, obs), w, only_means=only_means)
         return by_proposal(read, self.policies), folded
 
@@ -112,7 +116,8 @@ class ActorPolicies(NetworkPolicies):
         of_actor = {name: array for name, array in arrays.items() if name.startswith("actor/")}
         others = {name: array for name, array in arrays.items() if name not in of_actor}
         law, gamma, critic, inputs, limit = cls._read_file(description, others, size)
-        first = arrays.get("actor/hidden/0/weight", np.zeros(0))  # merged actors may share layers if critics do not
+        # after `merge`, the actors may share hidden layers even if the critics do not
+        first = arrays.get("actor/hidden/0/weight", np.zeros(0))
         layout = _layout(policies, inputs, widths, size, first.shape[:1] == (1,))
         if set(of_actor) != set(layout):
             different = min(set(of_actor) ^ set(layout))

@@ -4,16 +4,16 @@ Computations that depend only on the weights w are done once and cached for late
 
     psi, Sigma    psi . w and w' Sigma w are linear in the last layer. So w is folded into this layer, which then has
                   one output per action instead of d (psi) or d (d + 1) / 2 (Sigma).
-    histograms    Only the heads of active features are computed (features with a nonzero weight). A head outputs N
-                  probabilities.
+    histograms    Each feature has a head with N probabilities as outputs. Only the heads of active features, which have
+                  a nonzero weight, are computed.
 
-A batch is padded to a power of two and scored by a compiled jax program. One program is compiled for each number of
-active features. For histograms, there are separate programs for mean-variance risks, for entropic risks, and for every
-other risk. w is an argument of the programs, as is the beta of a mean-variance or entropic risk. One observation is
-scored by folded networks in numpy, in a few matrix products. With the network sizes of the paper this takes 40 us, less
-than the dispatch of a compiled call, and loops in numba are not faster. Batches and histograms are not scored in numpy,
-because BLAS distributes large matrices to threads that wait actively: if another process occupies a core, BLAS waits
-tens of milliseconds.
+A batch is padded until its number of observations is a power of two, and scored by a compiled jax program. One program
+is compiled for each number of active features. For histograms, there are separate programs for mean-variance risks, for
+entropic risks, and for every other risk. w is an argument of the programs, as is the beta of a mean-variance or
+entropic risk. A single observation is scored in numpy, in a few matrix products with the folded networks. With the
+network sizes of the paper this takes 40 us, less than the dispatch of a compiled call, and loops in numba are not
+faster. Batches and histograms are not scored in numpy, because BLAS distributes large matrices to threads that wait for
+each other in busy loops: if another process occupies a core, BLAS waits tens of milliseconds.
 
 If only the mean is learned, there is no standard deviation, so only the neutral risk is supported. Scores in numpy and
 jax, and in batches of different sizes, are equal up to rounding in float32. Arrays have shape (K, ..) for K policies,
@@ -25,10 +25,11 @@ by name:
     atoms (d, N)                                               float64, for histograms only
 
 A layer has n inputs and m units, and there are A actions. Hidden layers that all policies share are stored once, with 1
-in place of K. A part is "histogram", "psi" or "Sigma". For covariances of low rank there is also "psi2", a second
-network of the mean. The number X of outputs per action is d N for "histogram", d for "psi" and d (d + 1) / 2 for
-"Sigma". For covariances of low rank, X is the number of outputs in `rasf.deep.low_rank`. Older files contain one part
-"moments" instead of "psi" and "Sigma". The hidden layers of "moments" are copied to both parts.
+in place of K. A part is a network of the return distribution: "histogram", "psi" or "Sigma". For covariances of low
+rank there is also "psi2", a second network of the mean. The number X of outputs per action is d N for "histogram", d
+for "psi" and d (d + 1) / 2 for "Sigma". For covariances of low rank, X is the number of outputs in
+`rasf.deep.low_rank`. Older files contain one part "moments" instead of "psi" and "Sigma". The hidden layers of
+"moments" are copied to both parts.
 
 In docstrings, B is the number of observations, and scores have shape (K, B, A).
 """
@@ -73,8 +74,8 @@ from rasf.transfer import gpi_actions
 
 Single = npt.NDArray[np.float32]
 Made = TypeVar("Made")
-RiskForm = Callable[[Array], Risk] | Risk  # for mean-variance and entropic risks a function of beta, else the risk
-_KEPT = 8  # number of cached objects: networks reduced to the outputs of a weighting, in numpy or on the device
+RiskForm = Callable[[Array], Risk] | Risk  # mean-variance and entropic: a function from beta to the risk; else the risk
+_KEPT = 8  # at most this many objects are cached: networks reduced to one weighting, in numpy or on the device
 _MOST_NUMBERS = 2**22  # the largest number of outputs computed in one call
 _PARTS = {
     LawKind.HISTOGRAM: ("histogram",), LawKind.MEAN: ("psi",), LawKind.MEAN_COVARIANCE: ("psi", "Sigma"),
@@ -86,8 +87,9 @@ _PRECISIONS: dict[str, np.dtype[Any]] = {"single": np.dtype(np.float32), "half":
 
 
 class HistogramTask(NamedTuple):
-    """A task for programs of histograms: networks with the heads of active features, the features' atoms and weights.
+    """A task, as the compiled programs for histograms need it.
 
+    It contains the networks, reduced to the heads of active features, and the atoms and weights of these features.
     `beta` is the beta of a mean-variance or entropic risk, and None for other risks.
     """
 
@@ -179,14 +181,16 @@ class NetworkPolicies:
         return Scores(values, mean, std, self.seen(obs))
 
     def laws(self, obs: npt.NDArray[Any], w: Floats) -> tuple[Floats, Floats] | None:
-        """Return the distributions of the return, for histograms. Features are assumed to be independent.
+        """Return the return distributions of all policies and actions, if the policies have histograms.
+
+        The returns of different features are assumed to be independent.
 
         Args:
             obs: Observations (B, n).
             w: The weights (d,) of the task.
 
         Returns:
-            Probabilities (K, B, A, M) and the returns (M,) that have these probabilities. None without histograms.
+            Probabilities (K, B, A, M), and the returns (M,) that have these probabilities; None without histograms.
         """
         if not isinstance(self.law, Histogram):
             return None
@@ -296,7 +300,7 @@ class NetworkPolicies:
         return Clock(self.limit, self.gamma) if self.limit else None
 
     def _keep(self, key: bytes, make: Callable[[], Made]) -> Made:
-        """Return the cached object of a key. If the object is missing, make it, and remove the oldest objects."""
+        """Return the cached object of a key. If it is missing, make it; then only the newest `_KEPT` objects stay."""
         found: Made | None = self._kept.get(key)
         if found is None:
             for oldest in list(self._kept)[: 1 - _KEPT]:  # a list, because another thread may add keys
@@ -377,7 +381,10 @@ class NetworkPolicies:
     def _read_file(
         description: Mapping[str, object], arrays: Arrays, action_size: int = 0
     ) -> tuple[Law, float, Networks, int, int]:
-        """Return the arguments of `NetworkPolicies`; networks have `action_size` inputs before the observation."""
+        """Return the arguments of `NetworkPolicies` that a file stores.
+
+        The inputs of the networks are `action_size` numbers of an action, and then the observation.
+        """
         one_of("law", description.get("law"), tuple(_PARTS))
         kind = LawKind(str(description["law"]))
         policies, inputs, actions, features = (
@@ -454,7 +461,10 @@ class NetworkPolicies:
 
 
 def joined(stacks: Sequence[Network]) -> Network:
-    """Return one stack of all networks. Shared hidden layers stay shared if they are equal in all stacks."""
+    """Return one stack with the networks of all `stacks`.
+
+    Hidden layers that are shared in each stack stay shared if they are equal in all stacks.
+    """
     heads = Layer(*(np.concatenate(same) for same in zip(*(one.heads for one in stacks), strict=True)))
     leaves = [jax.tree.leaves(one.hidden) for one in stacks]
     alike = all(
@@ -485,7 +495,7 @@ def plain(network: Network, shape: Heads) -> Network:
 
 
 def padded(obs: Single) -> Single:
-    """Return observations padded by zeros to a power of two, so that few sizes are compiled."""
+    """Append rows of zeros until the number of rows is a power of two, so that programs are compiled for few sizes."""
     padded = np.zeros((1 << (len(obs) - 1).bit_length(), obs.shape[1]), np.float32)
     padded[: len(obs)] = obs
     return padded

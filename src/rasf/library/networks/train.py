@@ -1,9 +1,9 @@
-"""Training of networks for a library: the deep agents of `rasf.deep`, by one of two training loops (drivers).
+"""Training of networks for a library: the deep agents of `rasf.deep` learn in one of two training loops (drivers).
 
-The fused driver trains in worlds written in jax (`rasf.World`) and in their Gymnasium environments without wrappers. It
-can train several runs in parallel, called lanes. The training of a library has one lane. The stepped driver trains in
-all other environments. It also trains in worlds if there are several environments, or if there is a base library, whose
-policies are then included in GPI.
+The fused driver trains in worlds written in jax (`rasf.World`), and in Gymnasium environments of such worlds if they
+have no wrappers. It can train several runs in parallel, called lanes. The training of a library has one lane. The
+stepped driver trains in all other environments. It also trains in worlds if there are several environments, or if there
+is a base library, whose policies are then included in GPI.
 
 The steps of a task are divided equally among the risks. The steps of one task at one risk are a *stretch*.
 """
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from rasf.library.greedy import Greedy
 
 _MUCH_CLIPPED = 0.01  # a note is written if more than this share of the mass of histograms was clipped
-_SHOWN_EVERY = 500  # steps between reports of progress; the fused driver rounds down to whole target periods
+_SHOWN_EVERY = 500  # steps between reports of progress; the fused driver rounds down to a multiple of `period_of`
 _SHOWN_TIMES = 20  # the stepped driver makes at least this many reports in a run of 1,000 steps or more
 _ACT_EVERY = 32  # number of updates between copies of the acting networks to numpy
-_LONGEST_TURN = 1_000  # steps after which an interleaved environment gets another task within an episode
+_LONGEST_TURN = 1_000  # with interleaved tasks: steps after which an environment changes its task within an episode
 _ROUNDING = 1e-5  # relative error of float32 after a few operations
 _EXTRAS = ("loss", "clipped_below", "clipped_above")
 
@@ -79,8 +79,8 @@ def train_networks(
         bounds: Bounds (d, 2) of the features in a step, from which the support of histograms is derived. If this
             argument is given, features outside the bounds that the environment declares raise an error. Default: none.
         support: Support (d, 2) of histograms. Default: the support of the base library, or derived from `bounds`.
-        once: Indices of features that occur at most once in an episode. For these features, the support of the return
-            is equal to the bounds in one step. Default: none.
+        once: Indices of features that are nonzero at most once in an episode. The support of their returns is equal to
+            their bounds in one step. Default: none.
 
     Returns:
         The policies of each risk, with their statistics.
@@ -99,7 +99,8 @@ def train_networks(
     if settings.objects:
         _check_rows(settings.objects, env.encoder.describe())
     if world is not None and isinstance(settings, ActorSettings):
-        n = len(stream.w) if settings.interleaved else 1  # steps of a round; its updates are rounded up
+        # a round is one step in each interleaved task, and its number of updates is rounded up to a whole number
+        n = len(stream.w) if settings.interleaved else 1
         settings = replace(settings, updates=math.ceil(settings.updates * n - 1e-9) / n)
     sizes = (env.encoder.vector_size, env.n_actions, stream.tasks, atoms, len(stream.policies.beta))
     planned = round(max(0, stream.all_steps - settings.warmup) * settings.updates)
@@ -146,7 +147,7 @@ def _limit(settings: NetworkSettings, env: FeatureVector | WorldAdapter, base: F
                 f"episode_length must be the time limit of the base library, {base.limit} (0: none), "
                 f"got {settings.episode_length}"
             )
-        known = base.limit  # needed to merge the new policies with the base library
+        known = base.limit  # because `merge` needs equal limits in the base library and the new policies
     if settings.horizon == "episode" and known:
         return known
     if settings.gamma == 1:
@@ -226,7 +227,8 @@ class _Stream:
         self.total, self.failures = np.zeros(len(self.w)), np.full(len(self.w), np.nan)
         self.extras = np.full((len(self.w), 3), np.nan)  # columns: loss, mass clipped below, mass clipped above
         self.known: dict[str, float] = {}  # further statistics of progress, by name
-        self._shown = np.zeros(len(self.w), np.int64)  # number of all steps at the last report of each stretch
+        # for each stretch: the number of steps of all stretches when the stretch was last reported
+        self._shown = np.zeros(len(self.w), np.int64)
 
     @property
     def all_steps(self) -> int:
@@ -245,13 +247,15 @@ class _Stream:
         return -(-int(np.flatnonzero(self.taken).max(initial=0) + 1) // self._risks)
 
     def add(self, active: Ints, rewards: Floats, valid: Bools, failure: Bools | None) -> None:
-        """Add the `valid` (n,) steps of n environments to the stretches `active` (n,) of these environments.
+        """Add one step of each of n environments to the statistics of their stretches `active` (n,).
+
+        Steps that are not `valid` (n,) are left out.
 
         `failure` is None as long as the environment reports no failures.
         """
         if failure is not None and np.isnan(self.failures[0]):  # earlier steps count as steps without failures
             self.failures[:] = 0.0
-        for i in valid.nonzero()[0].tolist():  # several environments may be in one stretch
+        for i in valid.nonzero()[0].tolist():  # a loop, because several environments may be in one stretch
             stretch = active[i]
             self.taken[stretch] += 1
             self.total[stretch] += rewards[i]
@@ -259,7 +263,10 @@ class _Stream:
                 self.failures[stretch] += failure[i]
 
     def next_turn(self, active: Ints) -> int:
-        """Return the stretch with the fewest steps, counting one further step for each environment in `active`."""
+        """Return the stretch with the fewest steps.
+
+        Each entry of `active`, the stretch of an environment, counts as one further step of that stretch.
+        """
         return int(np.argmin(self.taken + np.bincount(active, minlength=len(self.w))))
 
     def next_shown(self, active: Ints) -> int:
@@ -418,7 +425,7 @@ def _train_stepped(
 
 
 def _fused_greedy(agent: Agent, lanes: Lane, env: FeatureVector | WorldAdapter, w: Floats, risk: Risk) -> Greedy:
-    """Return the greedy policy of the networks of the first lane. The networks are copied at the first use."""
+    """Return the greedy policy of the first lane's networks. They are copied from the device at the first use."""
     fetched: list[NetworkPolicies] = []
 
     def policies() -> NetworkPolicies:
@@ -457,7 +464,7 @@ def _greedy(agent: Agent, act: Callable[[Any, int], Any], predict: Callable[[Any
 
 
 def _base_scores(base_library: FrozenPolicies | None, stream: _Stream) -> BaseScores | None:
-    """Return a function for the best scores of the base library's policies, or None without a base library."""
+    """Return a function that gives the best scores of the base library's policies, or None without a base library."""
     if base_library is None:
         return None
 

@@ -60,7 +60,7 @@ def train_model(training: Training, settings: ModelSettings) -> list[Trained]:
 class _ModelAdapter:
     """Adapter that gives a `ModelLearner` the interface `TableLearner`, for several risks."""
 
-    STATE = ("known_keys",)  # for checkpoints
+    STATE = ("known_keys",)  # attributes that a checkpoint stores
 
     def __init__(self, learner: ModelLearner, risks: Sequence[Risk]) -> None:
         self._learner, self._risks, self.leader = learner, risks, 0

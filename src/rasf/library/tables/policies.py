@@ -8,12 +8,13 @@ numbers in an encoded observation (`Encoder`). States and actions without data a
 
 - A state that no learner visited: mean 0, std 0 and value risk.moments(0, 0) for every policy and action, so that `act`
   returns action 0. `seen` is False.
-- A visited state where nothing was learned, because an episode was truncated there: scored with the initial noise of
-  the tables, as in the learner's own GPI. `seen` is False, except if the tables were initialised without noise.
+- A visited state where nothing was learned, because an episode was truncated there: scored with the random initial
+  values of the tables (initial noise), as in the learner's own GPI. `seen` is False, except if the tables were
+  initialised without noise.
 - A policy that has learned nothing for an action in a state that its learner visited: scored with the initial
   noise, as in the learner's own GPI. A policy that was planned on a model is excluded instead, as in the next case.
-- A policy whose learner never visited a state that is known to another learner of a merged library: excluded from GPI,
-  with value -inf, mean 0, std nan.
+- In a merged library, a policy whose learner never visited a state that another learner visited: excluded from GPI in
+  this state, with value -inf, mean 0, std nan.
 
 If Sigma was not learned, the std is nan and only neutral risks are accepted. `act` caches the greedy actions of the
 last 16 pairs (w, risk), so that a state is scored once for each pair.
@@ -73,7 +74,7 @@ class TablePolicies:
 
         Args:
             learner: A learner that has begun at least one task.
-            keys: Observations (S, n); row r of the learner's table is the state keys[r].
+            keys: Observations (S, n) of the learner's states; row r of its table belongs to the state keys[r].
 
         Returns:
             The frozen policies, one for each task of the learner.
@@ -234,7 +235,7 @@ class TablePolicies:
         return action
 
     def prepared(self, w: Floats, risk: Risk) -> PreparedTask:
-        """Return the cached task for (w, risk), or a new one; a risk that cannot be hashed is not cached."""
+        """Return the cached task for (w, risk), or make and cache it. Risks that cannot be hashed are not cached."""
         weights = np.ascontiguousarray(w, np.float64)
         key = (weights.tobytes(), risk)
         try:
@@ -382,7 +383,7 @@ def _check_offsets(name: str, offsets: Ints, end: int, strictly: bool) -> None:
 
 
 def _rise_within(low: Ints, high: Ints, offsets: Ints) -> bool:
-    """Return whether, within each range of the offsets, every interval low[i] .. high[i] is above interval i - 1."""
+    """Return whether the intervals low[i] .. high[i] increase without overlap within each range given by `offsets`."""
     begins = np.zeros(len(low), np.bool_)
     begins[offsets[:-1][np.diff(offsets) > 0]] = True
     return bool((begins[1:] | (low[1:] > high[:-1])).all())

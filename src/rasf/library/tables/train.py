@@ -108,7 +108,7 @@ class _ParallelLearners:
 
     def __init__(self, learners: Sequence[SuccessorLearner]) -> None:
         self._learners, self.leader = learners, 0
-        self._chosen: list[tuple[int, int, int]] = []  # the result of `choose` of every learner
+        self._chosen: list[tuple[int, int, int]] = []  # results of `choose` in the current row, one for each learner
 
     @property
     def weights(self) -> Floats:

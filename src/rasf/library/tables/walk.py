@@ -1,4 +1,4 @@
-"""Training of tables by single steps of any environment. Each observation is a row of the tables.
+"""Training of tables by single steps of any environment. Each different observation has a row in the tables.
 
 There is one policy for each risk and task. In each task, the policies of the risks act one after the other, for equal
 shares of the steps, and the policies of all risks learn from every step. The share of one risk in one task is called a
@@ -33,7 +33,7 @@ _LOOKING = 43  # part of the seed of the random numbers for evaluations of the g
 
 
 class TableLearner(Protocol):
-    """A learner for one or several risks. States are numbered from 0 in the order of their first visit ("rows")."""
+    """A learner for one or several risks. Row i of its tables belongs to the i-th state that was visited, from 0."""
 
     leader: int  # index of the risk whose policy acts
 
@@ -60,7 +60,7 @@ class TableLearner(Protocol):
         """Add a state with the observation key (n,)."""
 
     def greedy(self, row: int) -> int:
-        """Return the greedy action of the policy of the risk `leader`."""
+        """Return the greedy action at a row, for the policy of the risk `leader`."""
 
     def best_score(self, row: int) -> float:
         """Return the score of the action that `greedy` returned last."""
@@ -86,7 +86,7 @@ class Stretches:
         weights: Weights (tasks, d), given or estimated by the learner.
     """
 
-    STATE = ("position", "begun", "total", "failures", "weights")  # for checkpoints
+    STATE = ("position", "begun", "total", "failures", "weights")  # attributes that a checkpoint stores
 
     def __init__(self, tasks: Floats, risks: int) -> None:
         self.position, self.begun, self._risks = 0, False, risks
@@ -108,7 +108,7 @@ class Stretches:
 class Walk:
     """Training by single steps of an environment; `keys` lists the observations (n,) of the learner's rows."""
 
-    STATE = (  # for checkpoints; a restored walk resumes at the next call, after the last stored step
+    STATE = (  # attributes that a checkpoint stores; the next call after a restore continues after the stored step
         "_meter", "_walked", "_rng", "_looking", "_rows", "_seed", "keys", "_step", "_total", "_failures",
     )  # fmt: skip
 
@@ -117,7 +117,7 @@ class Walk:
         self._learner, self._training, self._env = learner, training, training.world
         self._shares = shares(training.steps_per_task, training.risks)
         self._meter, self._walked = EpisodeMeter(), 0
-        self._step, self._total, self._failures = 0, 0.0, 0  # of the current stretch
+        self._step, self._total, self._failures = 0, 0.0, 0  # steps, rewards and failures of the current stretch so far
         self._rng, self._looking = (np.random.default_rng([training.seed, one]) for one in (stream, _LOOKING))
         self._rows: dict[bytes, int] = {}
         self._seed: int | None = training.seed  # for the first reset
@@ -154,12 +154,12 @@ class Walk:
                     return True
             self._step = step
             if step < steps:
-                training.checkpoint.tick()  # only between two steps, because then all parts of the state are consistent
+                training.checkpoint.tick()  # may write: between two steps all parts of the state belong to one step
         self._walked, self._step = self._walked + steps, 0
         return False
 
     def _known_or_random(self, obs: object, t: int) -> int:
-        """Return the greedy action, or a random action in an unknown state, which is not added to the table."""
+        """Return the greedy action, or a random action in an unknown state. Unknown states get no row here."""
         row = self._rows.get(self._env.encoder.key(obs).tobytes())
         return int(self._looking.integers(self._env.n_actions)) if row is None else self._learner.greedy(row)
 
