@@ -58,7 +58,7 @@ class Rule(NamedTuple):
     least: int  # actions with fewer tries count as untried, except the most tried actions of a row
     doubt: float  # number of virtual tries that are added to every tried action; their value is `untried`
     prior: float  # number of virtual tries that end at the group's rates; only endings with negative reward count
-    threshold: float  # a change of a value of at most this size is not propagated
+    threshold: float  # changes of a row's value up to this size are not propagated
 
 
 @compiled(_nrt=False, forceinline=True)
