@@ -213,7 +213,7 @@ def best_action(table: Table, row: int) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def greedy_of_slot(table: Table, rule: Rule, row: int, slot: int, coef: Floats) -> int:
-    """Return the greedy action of the policy at a slot; `coef` is of this policy's task. The lowest action wins ties."""
+    """Return the greedy action of the policy at a slot, in the task with `coef`; ties go to the lowest action."""
     action, best = 0, -np.inf
     for a in range(len(table.actions)):
         if slot >= 0:
