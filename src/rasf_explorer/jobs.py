@@ -76,7 +76,7 @@ class Coalesce:
         self._say, self._turn, self._asked, self._open = say, asyncio.Lock(), 0, True
 
     async def run(self, work: Callable[..., T], *args: object) -> T | None:
-        """Run work in a thread after the running call.
+        """Run work in a thread once the running call is done.
 
         Args:
             work: Called as `work(*args)`.

@@ -39,7 +39,7 @@ _LEAST_STEEP = 1e-3  # if theta s is smaller, g(-z) + theta s Phi(z) is replaced
 
 @dataclass(frozen=True)
 class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
-    """Mean-variance at `beta` <= 0 that never prefers a dominated choice.
+    """Mean-variance at `beta` <= 0 that never prefers a return that is lower in every case.
 
     `beta` has the same scale as in `MeanVariance`. With strong aversion, this risk is safer than `MeanVariance`, which
     can prefer a certain loss.

@@ -46,7 +46,7 @@ class Model(NamedTuple):
     used: Ints  # (6,) counters; the constants below name the entries
 
 
-ROWS, OUTCOMES, HEAD, LENGTH, BACKUPS, ENDINGS = range(6)  # HEAD and LENGTH describe the worklist
+ROWS, OUTCOMES, HEAD, LENGTH, BACKUPS, ENDINGS = range(6)  # HEAD and LENGTH: first index and length of the worklist
 
 
 class Rule(NamedTuple):

@@ -202,7 +202,7 @@ def has_room(memory: Memory, t: int) -> bool:
 
 @compiled(_nrt=False)
 def run_task(world: WorldArrays, memory: Memory, t: int, stretch: Stretch) -> None:
-    """Act and learn in task t in a compiled world, until the stretch is done or an array is full."""
+    """Act and learn in task t in a compiled world, until the stretch is done or an array of the memory is full."""
     draws, n_actions = stretch.draws, len(memory.table.actions)
     row = -1
     for n in range(stretch.progress[STEP], len(draws)):
@@ -222,7 +222,7 @@ def run_task(world: WorldArrays, memory: Memory, t: int, stretch: Stretch) -> No
 
 @compiled(_nrt=False)
 def follow_path(memory: Memory, t: int, stretch: Stretch) -> None:
-    """Learn task t from the path of another learner's stretch, until the path ends or an array is full."""
+    """Learn task t from the steps of another learner's stretch, until they end or an array of the memory is full."""
     path, progress = stretch.path, stretch.progress
     for n in range(progress[STEP], len(path)):
         if not has_room(memory, t):

@@ -1,9 +1,9 @@
-"""The reacher's arm over its targets and risky circles, and GPI's objective (its largest score) at tip positions.
+"""The reacher's arm, its targets, the circles in which it may fail, and GPI's objective at tip positions.
 
 The page's script moves the arm, so the names of its parts are fixed: `line.link1` from shoulder to elbow, `line.link2`
 from elbow to tip, `circle.tip`, `circle.elbow`, and `polyline.trail`. Coordinates are in units of the viewBox, the
 outputs of `to_view`. y points up in the world and down in the picture. Targets are numbered from 0, as in the
-environment.
+environment. The objective is the largest score of all source policies and actions.
 """
 
 from __future__ import annotations
