@@ -11,7 +11,7 @@ from rasf_explorer.views import Views
 def test_a_port_that_is_taken_is_said_in_a_sentence_that_names_the_option():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ValueError, match=f"port {port}, cannot .*--port"):
+        with pytest.raises(ValueError, match=f"port {port} of .* cannot .*--port"):
             serve(None, port=port, show=False)
 
 
@@ -53,7 +53,7 @@ def test_others_are_told_to_be_able_to_connect_where_they_are(host, local, monke
     said = CliRunner().invoke(app, ["explore", "--host", host])
     assert said.exit_code == 0
     assert "the explorer is at http://there:8080/" in said.output
-    assert ("any machine that reaches this address can connect" in said.output) is not local
+    assert ("any machine that reaches this address can use the explorer" in said.output) is not local
 
 
 def test_an_environment_of_the_user_s_is_imported_for_the_file_given(library, tmp_path, monkeypatch):
