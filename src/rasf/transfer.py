@@ -3,11 +3,12 @@
     GPE   score_i(s, a) = risk[Psi^i(s, a) . w],  from psi and Sigma: mean psi . w, variance w' Sigma w
     GPI   pi(s) in argmax_a max_i score_i(s, a)
 
-Psi^i(s, a) is the random feature return of source policy i, with mean psi and covariance Sigma. Ties go to the lowest
-index: `gpi` takes the first of the best actions, then the first of the policies with the best score for this action. A
-tabular learner follows Algorithm 1 of the paper, which selects the source policy first and then the best action of this
-policy (`rasf.tabular.scores`). The two rules differ only if the best scores of different actions are equal. Compiled
-kernels (`rasf.tabular`, `rasf.planning`) read one score after the other and choose by `preferred`.
+Psi^i(s, a) is the feature return of source policy i: its discounted sum of features, a random vector with mean psi and
+covariance Sigma. Ties go to the lowest index: `gpi` takes the first of the best actions, then the first of the policies
+with the best score for this action. A tabular learner follows Algorithm 1 of the paper, which selects the source policy
+first and then the best action of this policy (`rasf.tabular.scores`). The two rules differ only if the best scores of
+different actions are equal. Compiled kernels (`rasf.tabular`, `rasf.planning`) read one score after the other and
+choose by `preferred`.
 
 The risk-neutral case is beta = 0. For discounted returns, GPI is guaranteed to be at least as good as the source
 policies only if the score of decision t is for the risk beta z, where z = gamma^t (`risk.at_discount`). The moments of

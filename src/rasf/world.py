@@ -88,7 +88,7 @@ class World(Protocol[State, Noise]):
 
 
 def action_size(world: World) -> int:
-    """Return the number of entries of an action; 0 if actions are numbered instead of vectors."""
+    """Return the number of entries of an action, or 0 if an action is an index instead of a vector."""
     return int(getattr(world, "action_size", 0))
 
 

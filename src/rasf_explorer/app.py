@@ -122,7 +122,7 @@ def _listen(host: str, port: int) -> socket.socket:
         if error.errno is None or error.errno < 0 or error.errno == errno.EADDRNOTAVAIL:
             raise ValueError(f"host must be a name or an address of this machine, got {host!r}") from None
         why = os.strerror(error.errno)
-        raise ValueError(f"{host}, port {port}, cannot be used: {why}; choose another port with --port") from None
+        raise ValueError(f"port {port} of {host} cannot be used: {why}; choose another port with --port") from None
 
 
 def is_local(host: str) -> bool:

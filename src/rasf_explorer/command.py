@@ -26,7 +26,7 @@ def explore(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8080,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     seed: Annotated[
-        int, typer.Option(min=0, help="Seed for training the view Four rooms, and default seed of rollouts.")
+        int, typer.Option(min=0, help="Seed for training the policies of Four rooms, and default seed of rollouts.")
     ] = 0,
 ) -> None:
     """Explore a library on a local web page: set reward weights and risk, and see how the library acts, and why.

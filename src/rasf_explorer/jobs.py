@@ -1,6 +1,6 @@
 """Calls that run in threads, so that the page never blocks. Two classes differ in what a new call does:
 
-    CancelPrevious   A new call stops the running call and drops its result. For rollouts and frontiers.
+    CancelPrevious   A new call stops the running call and drops its result. Rollouts and frontiers use this class.
     Coalesce         A new call waits until the running call is done, and replaces an older waiting call. So the page
                      keeps updating while a slider moves, and no queue grows.
 
@@ -76,7 +76,7 @@ class Coalesce:
         self._say, self._turn, self._asked, self._open = say, asyncio.Lock(), 0, True
 
     async def run(self, work: Callable[..., T], *args: object) -> T | None:
-        """Run work in a thread after the running call.
+        """Run work in a thread once the running call is done.
 
         Args:
             work: Called as `work(*args)`.

@@ -11,7 +11,7 @@ from rasf_explorer.views import Views
 def test_a_port_that_is_taken_is_said_in_a_sentence_that_names_the_option():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ValueError, match=f"port {port}, cannot .*--port"):
+        with pytest.raises(ValueError, match=f"port {port} of .* cannot .*--port"):
             serve(None, port=port, show=False)
 
 

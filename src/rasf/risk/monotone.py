@@ -5,15 +5,14 @@ the certainty equivalent (`rasf.risk.certainty`) of the utility
 
     u(x) = x - theta x^2 / 2 for x <= 1 / theta, and constant above,      theta = -beta
 
-The risk rho equals mean + (beta / 2) variance if no outcome lies more than 1 / theta above the mean. rho never falls if
-an outcome rises. Let b be the threshold of the certainty equivalent, and k = b + 1 / theta the outcome above which u is
-constant. Then
+so the risk is rho[X] = max_b b + E u(X - b). It equals mean + (beta / 2) variance if no outcome lies more than
+1 / theta above the mean. rho never falls if an outcome rises. With k = b + 1 / theta,
 
     rho[X] = max_k  k - 1 / (2 theta) - (theta / 2) E[((k - X)^+)^2]
 
-So only outcomes below k lower the score. For histograms the maximum is found exactly. For a normal distribution of
-mean m and standard deviation s, let Phi and phi be the standard normal distribution function and density, and
-g(z) = z Phi(z) + phi(z). Then
+So at the best k, only outcomes below k lower the score. For histograms the maximum is found exactly. For a normal
+distribution of mean m and standard deviation s, let Phi and phi be the standard normal distribution function and
+density, and g(z) = z Phi(z) + phi(z). Then
 
     rho = m - (s / 2) (g(-z) + theta s Phi(z)),        where z solves g(z) = 1 / (theta s)
 
@@ -34,13 +33,13 @@ from rasf.risk.certainty import CertaintyEquivalent, ascending, normal_density
 from rasf.risk.cvar import convolution
 
 _STEPS = 4  # number of steps of Newton's method, which give a relative error of at most 2e-10
-_LEAST_GOAL = 1e-20  # smaller values of 1 / (theta s) are raised to this, because float32 cannot compute their z
+_LEAST_GOAL = 1e-20  # smaller values of 1 / (theta s) are raised to 1e-20, because z cannot be computed in float32
 _LEAST_STEEP = 1e-3  # if theta s is smaller, g(-z) + theta s Phi(z) is replaced by theta s, its value up to rounding
 
 
 @dataclass(frozen=True)
 class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
-    """Mean-variance at `beta` <= 0 that never prefers a dominated choice.
+    """Mean-variance at `beta` <= 0 that never prefers a return that is lower in every case.
 
     `beta` has the same scale as in `MeanVariance`. With strong aversion, this risk is safer than `MeanVariance`, which
     can prefer a certain loss.
@@ -74,11 +73,11 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
         return max(0.0, 1 + float(self.beta) * least)
 
     def spread_cost(self, x: Array, variance: Array) -> Array:
-        """Return theta / 2 times the variance, because u'' is -theta or 0."""
+        """Return theta / 2 times the variance. This is an upper bound on u(x) - E u(Y), because u'' is -theta or 0."""
         return -self.beta / 2 * variance
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
-        """Return the number b with E u'(X - b) = 1, by a closed form between atoms. At beta 0, return the mean."""
+        """Return the number b with E u'(X - b) = 1. At beta 0, return the mean."""
         xp, theta = array_namespace(probs, atoms, self.beta), -self.beta
         probs, atoms = ascending(probs, atoms)
         mass, moment = xp.cumsum(probs, axis=-1), xp.cumsum(probs * xp.where(probs > 0, atoms, 0.0), axis=-1)
@@ -87,7 +86,7 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
         some, averse = mass > 0, theta > 0
         theta = xp.where(averse, theta, 1.0)
         root = xp.where(some, (1 - mass + theta * moment) / (theta * xp.where(some, mass, 1.0)), -xp.inf)
-        # root number k is valid if no more than k atoms lie below root + 1 / theta; the first valid root is b
+        # root[k] solves the equation if only atoms 0 .. k lie below root[k] + 1 / theta; the first root that fits is b
         following = xp.concatenate([atoms[..., 1:], xp.full_like(atoms[..., :1], xp.inf)], axis=-1)
         fits = some & (root + 1 / theta <= following + 1e-12 * (1 + xp.abs(following)))
         first = xp.argmax(fits, axis=-1)

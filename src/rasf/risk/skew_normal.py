@@ -1,4 +1,4 @@
-"""Entropic utility of the skew-normal distribution, the member of the skew-elliptical family with a closed form.
+"""Entropic utility of the skew-normal distribution, which is skew-elliptical. The utility has a closed form.
 
 The sum of features Psi has mean psi, covariance Sigma and skewness vector delta: Psi = xi + |Z0| delta + Z, with Z0
 standard normal and Z normal with mean 0, independent of each other. The location is xi = psi - sqrt(2 / pi) delta, and

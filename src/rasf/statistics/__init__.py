@@ -1,12 +1,13 @@
 """Statistics of few runs, with intervals.
 
 Scores are arrays (runs, tasks): x_it is the score of run i on task t, and higher is better, so failures are negated.
-There are n runs and T tasks. Every interval covers 95 %.
+There are n runs and T tasks. Every interval is a 95 % confidence interval.
 
 - `resampling`: the quantiles of resamples at which intervals end, and the blocks in which resamples are drawn.
-- `intervals`: for one list of values: bootstrap intervals of means, ratios and other statistics, intervals in closed
-  form, and exact intervals of rare events.
-- `comparisons`: for scores (runs, tasks): interquartile mean, stratified intervals, and comparisons of two algorithms.
+- `intervals` is for one list of values. It has bootstrap intervals of means, ratios and other statistics, intervals in
+  closed form, and exact intervals of rare events.
+- `comparisons` is for scores (runs, tasks). It has the interquartile mean, stratified intervals, and comparisons of two
+  algorithms.
 
 Resampling is stratified: the runs of each task are resampled separately, and the tasks are fixed, not a sample. This is
 correct if the runs of different tasks are independent. If one run (one seed) is trained on all tasks, its scores are

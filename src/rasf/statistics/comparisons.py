@@ -4,7 +4,7 @@ Score x_it is the score of run i = 1..n on task t = 1..T. The mean is sum_it x_i
 is the mean of the scores without the floor(N / 4) smallest and the floor(N / 4) largest of all N = n T scores. The IQM
 is robust like a median, and less noisy with few runs. If N is not a multiple of 4, slightly more than half of the
 scores count (all scores if N < 4), and duplicating every score can change the IQM slightly. This is the definition of
-scipy.stats.trim_mean(scores, 0.25, axis=None) and of published tables of IQMs, so numbers can be compared.
+scipy.stats.trim_mean(scores, 0.25, axis=None) and of published tables of IQMs, so our IQMs can be compared with theirs.
 
 Stratified interval: in each resample, n runs of every task are drawn with replacement from the n runs of that task.
 
@@ -14,8 +14,8 @@ a higher score than a run of theirs on the same task, averaged over tasks, where
 
     P = 1/T sum_t P_t,    P_t = 1/(n m) sum_ij [x_it > y_jt] + [x_it = y_jt] / 2,
 
-where n m P_t is the statistic U of Mann and Whitney. P measures how often our runs are better, not by how much. No
-improvement is P = 1/2.
+where [A] is 1 if A is true, else 0. n m P_t is the statistic U of Mann and Whitney. P measures how often our runs are
+better, not by how much. P = 1/2 means no improvement.
 
 If runs are unpaired, the runs of the two algorithms are resampled independently. If runs are paired, run i of both
 algorithms has the same seed (and so the same tasks and noise). Then n = m, pairs are resampled, and
@@ -189,10 +189,10 @@ def _several(name: str, scores: npt.ArrayLike) -> Floats:
 
 
 def _same_tasks(ours: npt.ArrayLike, theirs: npt.ArrayLike, paired: bool) -> tuple[Floats, Floats]:
-    """Return scores (n, tasks) and (m, tasks) of two algorithms. Raise an error if tasks or paired runs differ."""
+    """Return scores (n, tasks) and (m, tasks). Raise an error if the numbers of tasks, or of paired runs, differ."""
     first, second = _several("ours", ours), _several("theirs", theirs)
     if first.shape[1] != second.shape[1]:
-        raise ValueError(f"theirs must have as many tasks as ours, {first.shape[1]}, got {second.shape[1]}.")
+        raise ValueError(f"theirs must have {first.shape[1]} tasks, as many as ours, got {second.shape[1]}.")
     if paired and len(first) != len(second):
-        raise ValueError(f"theirs must have as many runs as ours to be paired, {len(first)}, got {len(second)}.")
+        raise ValueError(f"theirs must have {len(first)} runs, as many as ours, to be paired, got {len(second)}.")
     return first, second

@@ -6,20 +6,20 @@ tasks is the standard error of the n values `scores.mean(axis=1)`.
 
 The closed form of the interval of a mean is mean +- t standard errors, where t is Student's quantile (1.96 for many
 values). With a few hundred values the closed form agrees with the bootstrap to a few percent. With few values of a
-skewed distribution, both intervals are too narrow. If all values are equal, both intervals are a point, although
-another value may be possible. This matters for rare events, such as failures, so events have other intervals:
+skewed distribution, both intervals are too narrow. If all values are equal, both intervals are a point, although new
+data could have other values. This matters for rare events, such as failures, so events have other intervals:
 
     share       The share of n trials with an event, if k trials have one. Clopper and Pearson's interval contains all
                 probabilities p of an event at which "k or fewer" and "k or more" events have a probability of at least
                 2.5 % each. The ends are quantiles of beta distributions. For k = 0 the interval is
                 [0, 1 - 0.025^(1/n)], which is [0, 0.036] for n = 100.
     events      The mean number of events in an episode. Let [low, high] be the interval of the share of episodes with
-                events, and s the mean number of events in these episodes (1 if there are no such episodes). If all
-                these episodes have the same number of events, the interval is s [low, high]. Otherwise it is the
-                smallest interval that contains s [low, high] and the closed form. If counts have both signs, the
-                interval is the closed form.
-    difference  The mean difference of the numbers of events of two policies in the same episodes. Let m and l be
-                the means of the positive and of the negative parts of the differences, with intervals as for events.
+                events, and c the mean number of events in these episodes (1 if there are no such episodes). If all
+                these episodes have the same number of events, the interval is c [low, high]. Otherwise it is the
+                smallest interval that contains c [low, high] and the closed form. A feature that counts events may
+                have both signs; then the interval is the closed form.
+    difference  The mean difference of the numbers of events of two policies in the same episodes. Let m be the mean
+                of max(difference, 0) and l the mean of max(-difference, 0), with intervals as for events.
                 By Newcombe's rule, the interval of m - l is from m - l - sqrt((m - m_low)^2 + (l_high - l)^2) to
                 m - l + sqrt((m_high - m)^2 + (l - l_low)^2). It is extended to contain the closed form for m - l.
 
@@ -152,7 +152,7 @@ def joint_interval(statistic: Callable[..., Floats], *values: Floats, seed: int 
 
 
 def mean_of_the_worst(values: Floats, share: float) -> Floats:
-    """Return the mean of the worst share of values, as `CVaR.samples` does, but ten times faster.
+    """Return the mean of the smallest values, a given share of all, as `CVaR.samples` does, but ten times faster.
 
     Args:
         values: Values (.., n).
@@ -247,6 +247,6 @@ def event_difference(ours: Floats, theirs: Floats) -> Interval:
 
 
 def around(estimate: float, squared_error: float, n: int) -> Interval:
-    """Return the interval estimate +- t standard errors for n values, given the square of the standard error."""
+    """Return `estimate` with the interval of +- t standard errors for n values, given the squared standard error."""
     half = float(stdtrit(max(n - 1, 1), 1 - _TAIL)) * math.sqrt(squared_error)
     return Interval(estimate, estimate - half, estimate + half)

@@ -5,9 +5,9 @@ so the results do not depend on the size of the blocks.
 
 The 2.5 % and 97.5 % quantiles of resamples would give intervals that are too short for few runs, for two reasons. The
 standard deviation of the mean of a resample is smaller than that of the mean of new data, by the factor
-sqrt((n - 1) / n). And this standard deviation is an estimate. For normal data such intervals of the mean would cover
-with probability P(|t_{n-1}| < 1.96 sqrt((n - 1) / n)), where t_{n-1} has Student's distribution with n - 1 degrees of
-freedom. This is 85 % with 5 runs, 90 % with 10 runs and 94 % with 30 runs.
+sqrt((n - 1) / n). And the runs give only an estimate of this standard deviation. For normal data such intervals would
+contain the true mean with probability P(|t_{n-1}| < 1.96 sqrt((n - 1) / n)), where t_{n-1} has Student's distribution
+with n - 1 degrees of freedom. This probability is 85 % with 5 runs, 90 % with 10 runs and 94 % with 30 runs.
 
 So the quantiles at the levels Phi(-+ t_{n-1, 0.975} sqrt(n / (n - 1))) are used, where Phi is the standard normal
 distribution function and t_{n-1, 0.975} a quantile of t_{n-1}. For the mean of normal data this gives Student's
@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import ndtr, stdtrit
 
 RESAMPLES = 10_000
-AT_ONCE = 2**20  # a block has at most this many numbers, which are 8 MB per array
+AT_ONCE = 2**20  # largest number of values in the resamples of a block (8 MB per array)
 COVERED = 0.95
 
 

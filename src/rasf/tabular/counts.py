@@ -18,7 +18,7 @@ import numpy as np
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
 
-MOST_ENDINGS = 8  # largest number of endings in the prior; endings that are first observed later are left out
+MOST_ENDINGS = 8  # largest number of endings that are counted for groups; endings first observed later are left out
 
 
 class Model(NamedTuple):
@@ -29,7 +29,7 @@ class Model(NamedTuple):
     group: Ints  # (R,) int32, the group of the row
     before: Ints  # (R,) int32, the first outcome in the list of outcomes that lead to the row, or -1
     value: Floats  # (R,) value of the row: the largest score of its actions
-    score: Floats  # (R, A) score of each action in the plan
+    score: Floats  # (R, A) score of each action, from the row's last backup
     best: Ints  # (R,) int32, the action with the largest score
     queued: Ints  # (R,) bool, whether the row is on the worklist
     worklist: Ints  # (R,) int32, the rows to back up, in a ring buffer
@@ -46,7 +46,7 @@ class Model(NamedTuple):
     used: Ints  # (6,) counters; the constants below name the entries
 
 
-ROWS, OUTCOMES, HEAD, LENGTH, BACKUPS, ENDINGS = range(6)  # HEAD and LENGTH describe the worklist
+ROWS, OUTCOMES, HEAD, LENGTH, BACKUPS, ENDINGS = range(6)  # HEAD and LENGTH: first index and length of the worklist
 
 
 class Rule(NamedTuple):
@@ -56,9 +56,9 @@ class Rule(NamedTuple):
     gamma: float
     untried: float  # value of an untried action
     least: int  # actions with fewer tries count as untried, except the most tried actions of a row
-    doubt: float  # number of virtual tries, with the untried value, that are added to every tried action
-    prior: float  # number of virtual tries with the failure rates of the group
-    threshold: float  # a change of a value of at most this size is not propagated
+    doubt: float  # number of virtual tries that are added to every tried action; their value is `untried`
+    prior: float  # number of virtual tries that end at the group's rates; only endings with negative reward count
+    threshold: float  # changes of a row's value up to this size are not propagated
 
 
 @compiled(_nrt=False, forceinline=True)
@@ -92,8 +92,9 @@ def backup(model: Model, rule: Rule, row: int) -> float:
         if tries < least:
             tries = 0
         known = model.group_tries[group, action]
-        # Outcome distribution: observed outcomes share the weight 1 - prior. Each failure has the weight prior times
-        # its rate in the group. The remaining prior weight goes to observed outcomes that do not end the episode.
+        # Outcome distribution: observed outcomes share the weight 1 - prior. Each ending with negative reward has the
+        # weight prior times its rate in the group. The remaining prior weight goes to observed outcomes that do not
+        # end the episode.
         prior = rule.prior / (rule.prior + tries) if rule.prior > 0 else 0.0
         total, largest, continuing = 0.0, -np.inf, prior
         seen = tries / (tries + rule.doubt) if tries > 0 else 1.0

@@ -8,15 +8,16 @@ the m numbers that these policies share: psi (d numbers) and the learned entries
     cell c     belongs to group[c]; its action a has entries entries[c A + a] .. entries[c A + a + 1] - 1, by policy
     entry e    holds the numbers value[e] (m,) of the group's policies first[e] .. last[e]
 
-A policy that has learned nothing for an action has no entry. The psi of this policy is its initial noise, and its Sigma
-is 0. In a group whose noise is NO_NOISE, a policy without an entry is skipped. The noise is a function of the learner's
-seed, the learner's row for the state, and the policy. The noise is recomputed when needed, and scored as in the
-learner's own GPI, so frozen policies act exactly as the learner does. At a state, most policies have only noise, and
-few policies have tried every action. So the frozen policies of 128 four-room tasks take half the learner's memory.
+A policy that has learned nothing for an action has no entry. Its psi is still the *initial noise*, the random numbers
+with which learning begins, and its Sigma is 0. In a group whose noise is NO_NOISE, a policy without an entry is
+skipped. The noise is a function of the learner's seed, the learner's row for the state, and the policy. It is
+recomputed when needed, and scored as in the learner's own GPI, so frozen policies act exactly as the learner does. At a
+state, most policies have only noise, and few policies have tried every action. So the frozen policies of 128 four-room
+tasks take half the learner's memory.
 
 A score needs the mean w . psi and the variance w' Sigma w, which is linear in the entries of Sigma. If the risk has the
 form mean + c * variance, `greedy` finds the best action in one pass. For other risks, `slot_moments` lists means and
-variances, the caller maps them to values of the risk, and `best_of` selects the actions. All policies with only noise
+variances, the caller computes their scores by the risk, and `best_of` selects the actions. All policies with only noise
 have variance 0, so the largest of their means is enough.
 
 A hash map finds states by their observations (open addressing with linear probing, at most half full). The keys of the
@@ -70,8 +71,8 @@ class PreparedTask(NamedTuple):
     frozen: Frozen
     n_actions: int
     w: Floats  # (d,) the weights of the task
-    square: Floats  # (m - d,) the variance is square . (learned entries of Sigma)
-    size: float  # |w|_1
+    square: Floats  # (m - d,) factors of the learned entries of Sigma in the variance w' Sigma w
+    size: float  # the sum of |w_i|, which bounds the means of initial noise
     linear: bool  # whether the risk is mean + variance_weight * variance; otherwise the caller must score states
     variance_weight: float
     known: Ints  # (S,) uint16, 1 + the greedy action of a state, 0 if not yet found
@@ -85,11 +86,14 @@ def as_bits(numbers: Floats) -> Ints:
 
 
 def make_index(keys: Floats) -> tuple[StateIndex, Ints]:
-    """Return a map of the distinct rows of `keys` (N, n), which it numbers in row order, and every row's state (N,)."""
+    """Return a map from the distinct rows of `keys` (N, n) to states, and the state of every row (N,).
+
+    States are numbered in the order in which the rows first occur.
+    """
     bits, state = as_bits(keys), np.empty(len(keys), np.int64)
     slots = np.full(1 << max(2 * len(keys) - 1, 1).bit_length(), -1, np.int32)
     distinct = enter_all(bits, slots, state)
-    if distinct < len(keys):  # `slots` contains row numbers of `keys`, so build the index again from distinct rows
+    if distinct < len(keys):  # `slots` has row numbers, which are states only if all rows are distinct; so start again
         return make_index(keys[np.unique(state, return_index=True)[1]])[0], state
     return StateIndex(bits, slots), state
 
@@ -163,7 +167,7 @@ def noise_number(frozen: Frozen, cell: int, policy: Whole, A: int, a: int, i: in
 
 @compiled(_nrt=False, forceinline=True)
 def noise_mean(task: PreparedTask, cell: int, policy: Whole, a: int) -> float:
-    """Return the mean psi . w of a policy with only initial noise at the cell; policies are numbered by group."""
+    """Return the mean psi . w of a policy with only initial noise. `policy` is its number within the cell's group."""
     mean = 0.0
     for i in range(len(task.w)):
         mean += task.w[i] * noise_number(task.frozen, cell, policy, task.n_actions, a, i)
@@ -181,7 +185,7 @@ def entry_mean(task: PreparedTask, e: int) -> float:
 
 @compiled(_nrt=False, forceinline=True)
 def entry_variance(task: PreparedTask, e: int) -> float:
-    """Return the variance w' Sigma w of an entry, not clipped at 0."""
+    """Return the variance w' Sigma w of an entry. As an estimate it may be negative."""
     # two independent sums are faster than one
     even = odd = 0.0
     d, n, square, value = len(task.w), len(task.square), task.square, task.frozen.value
@@ -283,7 +287,7 @@ def slot_moments(task: PreparedTask, states: Ints, mean: Floats, variance: Float
 
 @compiled(_nrt=False)
 def best_of(values: Floats, ends: Ints, A: int, states: Ints, known: Ints) -> None:
-    """Store greedy actions in `known`, given values of the candidates of `slot_moments`; ties as in `greedy`."""
+    """Store greedy actions in `known`, given the scores of the candidates of `slot_moments`; ties as in `greedy`."""
     k = 0
     for n in range(len(states)):
         best, action = -np.inf, 0

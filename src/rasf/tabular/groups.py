@@ -17,7 +17,7 @@ from rasf.arrays import Floats, Ints
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # candidate weights of a prior, as numbers of tries
 _MOST_NUMBERS = 3  # largest number of observation entries that define the groups
 _PAIRED = 20  # number of the most promising entries that are also tested in pairs
-_SURE = 8.0  # a difference of log likelihoods of at most this is ignored
+_SURE = 8.0  # differences of log likelihoods up to this size are ignored
 
 
 def numbers_that_matter(keys: Floats, tries: Floats, endings: Floats) -> tuple[int, ...]:
@@ -25,7 +25,7 @@ def numbers_that_matter(keys: Floats, tries: Floats, endings: Floats) -> tuple[i
 
     Entries are added one at a time or in pairs: in a grid, the row may matter only together with the column. Selection
     stops when the best candidate raises the log marginal likelihood by no more than log(number of candidates) +
-    `_SURE`, because the best of many candidates can do so by chance.
+    `_SURE`, because the best of many candidates raises it somewhat by chance.
 
     Args:
         keys: observations (S, n) of the states.
@@ -64,9 +64,10 @@ def strength(tries: Floats, failures: Floats, rate: Floats, most: float) -> floa
     """Return the weight of a prior with given failure rates, as a number of tries.
 
     The number of failures of every state and action is modelled as beta-binomial. The result is the smallest weight
-    under which the data are nearly as likely as under the most likely weight. The result is large if the states of a
-    group have similar failure rates, and small if the rates differ or there are few data. If a group mixes safe and
-    dangerous states, a strong prior would make all its states look dangerous and prevent exploration.
+    that makes the data nearly as likely as the best weight does. The result is large if the states of a group have
+    similar failure rates, and small if the rates differ or there are few data. The smallest weight is used because a
+    strong prior would make all states of a mixed group (safe and dangerous states) look dangerous and prevent
+    exploration.
 
     Args:
         tries: how often each action was taken in each state (S, A).

@@ -159,7 +159,7 @@ class SuccessorLearner:
             sfql.follow_path(self.memory, self.task, mine)
 
     def keys(self) -> Floats:
-        """Return the observations (S, n) of the S states in the table; call `enter` for a compiled world before."""
+        """Return the observations (S, n) of the S states in the table. First call `enter` with the compiled world."""
         if self.world is None:
             raise ValueError("learner must have learned in a compiled world, got one without a world")
         return observations(self.world, self.memory.rows.state[: self.states])
@@ -174,7 +174,10 @@ class SuccessorLearner:
         return int(add_row(self.memory.table, self.memory.rule, self.task))
 
     def choose(self, row: int) -> tuple[int, int, int]:
-        """Return the greedy action at a row, the selected policy and this policy's slot, for `chosen` of `learn`."""
+        """Return the greedy action at a row, the selected policy and its slot (`rasf.tabular.table`).
+
+        The result is the argument `chosen` of `learn`.
+        """
         return sfql.choose(self.memory, self.task, row)
 
     def best_score(self, row: int) -> float:

@@ -7,8 +7,8 @@ w and a risk at a time, by the nested entropic recursion
     Q(s, a) = (1 / beta) log E exp(beta (phi . w + gamma V(s'))),    V(s) = max_a Q(s, a),
 
 where gamma is the discount. For beta = 0, Q is the expected return. The recursion is a contraction. The learner uses it
-for both `MeanVariance(beta)` and `NestedEntropic(beta)`: mean-variance has no recursion, and is the second-order
-expansion of entropic utility in beta.
+for both `MeanVariance(beta)` and `NestedEntropic(beta)`. Mean-variance has no recursion of its own, but it is the
+second-order expansion of entropic utility in beta.
 
 The counts are complemented as follows. Names such as `optimism` are settings and constants of `ModelSettings`:
 
@@ -28,8 +28,8 @@ The counts are complemented as follows. Names such as `optimism` are settings an
 - Learned weights (`learn_w`): weights that are not given are learned from rewards. A reward that depends on uncertain
   weights is estimated `curiosity` standard deviations above its mean (`rasf.tabular.weight_belief`).
 
-A final policy is planned without optimism. The final policy avoids actions that were tried fewer than `least_tries`
-times. In a state that has only such actions, the final policy takes one of the most tried actions.
+A final policy, which is used after learning, is planned without optimism. It avoids actions that were tried fewer than
+`least_tries` times. In a state that has only such actions, it takes one of the most tried actions.
 
 Planning is incremental (`rasf.tabular.counts`): after a transition, changes are propagated to predecessors as long as
 values change by more than `tolerance` times the largest absolute reward.
@@ -62,8 +62,8 @@ from rasf.tabular.weight_belief import WeightBelief
 
 _FIRST_LOOK = 1_000  # groups are computed after this number of steps, and again whenever the number has doubled
 _MOST_WORK = 2_000  # largest number of backups per state in a full plan, enough for convergence
-_MOST_AT_ONCE = 10_000  # largest number of backups after a step; later steps continue with the worklist
-_DEVIATION = 1e-2  # an error of a reward is ignored if it is below this share of the largest reward
+_MOST_AT_ONCE = 10_000  # largest number of backups after a step; rows that are left are backed up after later steps
+_DEVIATION = 1e-2  # errors of rewards are ignored up to this share of the largest absolute reward
 _STREAM = 0  # part of the seed of random numbers
 _NEUTRAL = MeanVariance(0.0)
 
@@ -174,7 +174,7 @@ class ModelLearner:
 
         Args:
             risk: a `MeanVariance` or `NestedEntropic`. Default: neutral.
-            least_tries: for a final policy, which avoids actions with fewer tries than this. Default: None, to plan
+            least_tries: to plan a final policy, which avoids actions with fewer tries than this. Default: None, to plan
                 with optimism, for learning.
         """
         self.beta, self._least_tries = recursion_beta(risk), least_tries
@@ -226,7 +226,7 @@ class ModelLearner:
         return int(self._model.best[row])
 
     def explore(self, row: int, action: int, whether: float, which: float) -> int:
-        """Return `action`, or with probability epsilon a random action of nearly the best score."""
+        """Return `action`, or with probability epsilon a random action with nearly the best score."""
         chosen = self.settings
         return int(counts.explore(self._model, row, action, chosen.epsilon, chosen.margin * self.unit, whether, which))
 
@@ -336,13 +336,13 @@ class ModelLearner:
         return group
 
     def set_groups(self, ids: Ints, groups: int) -> None:
-        """Set the group (S,) of every state, one of 0 .. groups - 1, and recompute pooled counts and the plan."""
+        """Set the group (S,) of every state, one of 0 .. groups - 1. Recompute the counts of groups and the plan."""
         self._model.group[: self.states] = ids
         self._model = self._pooled(ids, groups)
         self._plan_anew()
 
     def _pooled(self, ids: Ints, groups: int) -> Model:
-        """Return the model with counts pooled by group."""
+        """Return the model with the counts of each group, the sums of the counts of its states."""
         tries, endings = self._endings()
         pooled = np.zeros((groups, self.n_actions)), np.zeros((groups, self.n_actions, MOST_ENDINGS))
         np.add.at(pooled[0], ids, tries)
@@ -379,8 +379,8 @@ class ModelLearner:
     def finite_mdp(self) -> FiniteMDP:
         """Return the model as a `FiniteMDP` with the virtual tries of the prior; the last state is terminal.
 
-        An action that was never tried terminates at once: with a failure, at the failure rate of this action in the
-        state's group, and otherwise with features 0. Failures are the endings with reward below 0 in the current task.
+        An action that was never tried terminates the episode. It fails at the failure rate of this action in the
+        state's group, and otherwise has features 0. Failures are the endings with reward below 0 in the current task.
         """
         model, n, A, d = self._model, self.states, self.n_actions, self.n_features
         o = int(model.used[OUTCOMES])
@@ -439,7 +439,7 @@ class ModelLearner:
         if self.world is None:
             self.world = world
             for phi in world.kinds:
-                self.kind(phi)  # gives feature vectors the same numbers as in the world
+                self.kind(phi)  # so that each feature vector has the same index in `kinds` as in `world.kinds`
 
     def lead(self, world: TabularWorld, w: npt.ArrayLike, risk: Risk, steps: int) -> TaskOutcome:
         """Act and learn in the current task from the start of an episode.
@@ -490,7 +490,7 @@ class ModelLearner:
         self.set_groups(ids, groups)
 
     def keys(self) -> Floats:
-        """Return the observations (S, n) of all states; call `enter` for a compiled world before."""
+        """Return the observations (S, n) of all states. First call `enter` with the compiled world."""
         assert self.world is not None
         return observations(self.world, self.rows.state[: self.states])
 

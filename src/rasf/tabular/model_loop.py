@@ -18,7 +18,7 @@ class Watch(NamedTuple):
     sizes: Ints  # (n,) number of possible values of each observation entry
     unsure: Bools  # (K,) whether the reward is uncertain, for each kind of step (distinct feature vector)
     margin: float  # an action is explored only if its score differs by at most this from the best score
-    deviation: float  # the loop stops if the error of the model's reward is larger
+    deviation: float  # the loop stops after a step if the model's reward of the step has a larger absolute error
     most: int  # largest number of backups after a step
 
 
@@ -28,7 +28,7 @@ def run(world: WorldArrays, model: Model, rule: Rule, rows: Rows, watch: Watch, 
 
     A stretch is a sequence of steps in one task. The loop also stops after a step whose reward is uncertain or differs
     from the model's reward, and then returns the kind of this step (its distinct feature vector). Otherwise the loop
-    returns -1. World and model must use the same numbers for kinds.
+    returns -1. A kind must have the same number in the world and in the model.
     """
     row = -1
     for n in range(stretch.progress[STEP], until):

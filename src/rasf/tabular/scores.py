@@ -1,7 +1,11 @@
 """Scores of a table's rows in a task, and the caches that make them cheap.
 
-A row of the table (`rasf.tabular.table`) stands for a state, and an entry of the row holds psi and Sigma of policies. A
-score is linear in the entry: psi . w + (beta / 2) w' Sigma w = coef . entry. The coefficients coef (m,) are computed
+A row of the table (`rasf.tabular.table`) stands for a state, and an entry of the row holds psi and Sigma of policies.
+The *slot* of a policy in a row is the position of its entry in the row. A policy that has not been updated in a row may
+have no entry there: its psi is *initial noise*, random numbers that are computed when needed, and its slot is
+-1 - policy.
+
+A score is linear in the entry: psi . w + (beta / 2) w' Sigma w = coef . entry. The coefficients coef (m,) are computed
 once per w. Each row caches its scores and the best score of every action. After w has changed, the error of a cached
 score is at most `drift`, the right-hand side of
 
@@ -14,9 +18,10 @@ that could tie are always scored again.
 GPI needs only the best action, so the best score of an action is recomputed only if it could be the best of the row.
 An update of an entry marks the cached scores that may have changed, and the next visit of the row recomputes them.
 
-`best_action` breaks ties as `rasf.transfer.gpi` does. The learner acts by `greedy`, which has the order of Algorithm 1:
-first the policy c in argmax_i max_a score_i(a), then the action a in argmax_a score_c(a). Equally good paths to a goal
-can have exactly equal scores, so the results of SFQL depend on this order.
+`best_action` breaks ties as `rasf.transfer.gpi` does. The learner acts by `greedy`, which breaks ties in the order of
+the paper's Algorithm 1: first it selects the policy c in argmax_i max_a score_i(a), then the action a in
+argmax_a score_c(a). Equally good paths to a goal can have exactly equal scores, so the results of SFQL depend on this
+order.
 """
 
 from __future__ import annotations
@@ -45,8 +50,8 @@ from rasf.tabular.table import (
 from rasf.transfer import preferred
 
 # Entries of `now`, which describes how w has changed
-NOW_VERSION = 0  # number of changes of w
-TASK_VERSION = 1  # the version at the start of the task; scores with older versions belong to an earlier task
+NOW_VERSION = 0  # the version of w: the number of its changes so far
+TASK_VERSION = 1  # the version of w at the start of the task; scores with older versions belong to an earlier task
 PATH = 2  # length of the path of w within the task: the sum of |change of w|_1
 STEEPNESS = 3  # |beta| times the largest |w|_1 so far in the task
 SIZE = 4  # the largest |w|_1 so far in the task
@@ -57,7 +62,7 @@ _ROUNDING = 1e-12  # this share of |w|_1 is added to the change of w, to allow f
 
 @compiled(_nrt=False, forceinline=True)
 def drift(table: Table, row: int, now: Floats) -> float:
-    """Return an upper bound of the error of the row's cached scores; 0 if w has not moved."""
+    """Return an upper bound of the error of the row's cached scores; 0 if w has not changed since their computation."""
     if table.bound[row, SCORED_VERSION] == now[NOW_VERSION]:
         return 0.0
     moved = now[PATH] - table.bound[row, SCORED_AT]
@@ -186,7 +191,7 @@ def score_noise(table: Table, rule: Rule, row: int, a: int, coef: Floats, now: F
 
 @compiled(_nrt=False, forceinline=True)
 def greedy(table: Table, row: int) -> tuple[int, int, int]:
-    """Return action, selected policy and slot at an up-to-date row; ties go to the lowest policy, then action."""
+    """Return action, selected policy and its slot at an up-to-date row. Ties go to the lowest policy, then action."""
     action = 0
     for a in range(1, len(table.actions)):
         before = table.best[row, action], table.best_policy[row, action]
@@ -208,7 +213,7 @@ def best_action(table: Table, row: int) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def greedy_of_slot(table: Table, rule: Rule, row: int, slot: int, coef: Floats) -> int:
-    """Return the greedy action of the policy at a slot, given its coefficients; ties go to the lowest action."""
+    """Return the greedy action of the policy at a slot, in the task with `coef`; ties go to the lowest action."""
     action, best = 0, -np.inf
     for a in range(len(table.actions)):
         if slot >= 0:
@@ -229,7 +234,7 @@ def from_noise(table: Table, rule: Rule, row: int, policy: int, coef: Floats) ->
         where += 1
     table.noise_policy[where] = table.noise_policy[last]
     table.row[row, NOISE_COUNT] -= 1
-    fresh = append(table, row, np.int64(0))  # a literal 0 would make numba compile `append` again
+    fresh = append(table, row, np.int64(0))  # a literal 0 has another type, for which numba compiles `append` again
     entry = table.row[row, BASE] + fresh
     table.first_policy[entry] = table.last_policy[entry] = policy
     fill_with_noise(table, rule, row, policy, entry)
@@ -246,7 +251,7 @@ def from_noise(table: Table, rule: Rule, row: int, policy: int, coef: Floats) ->
 def own_slot(table: Table, rule: Rule, row: int, policy: int, slot: int, newest_policy: int, coef: Floats) -> int:
     """Return the slot of an entry that belongs only to `policy`.
 
-    If several policies share the entry at `slot`, `policy` must be the first of them. It then gets a copy of the entry.
+    If several policies share the entry at `slot`, `policy` must be the first of them, and gets a copy of the entry.
     """
     if slot < 0:
         return from_noise(table, rule, row, policy, coef)

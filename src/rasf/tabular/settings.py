@@ -18,8 +18,8 @@ class TableSettings:
     Attributes:
         gamma: Discount, above 0 and up to 1. Default: 0.95.
         epsilon: Probability of a random action. Default: 0.12.
-        alpha: Learning rate of psi, the mean of the feature return. Default: 0.5.
-        alpha_sigma: Learning rate of Sigma, the covariance of the feature return. Default: 0.1.
+        alpha: Learning rate of psi, the mean of the discounted sum of features. Default: 0.5.
+        alpha_sigma: Learning rate of Sigma, the covariance of this sum. Default: 0.1.
         alpha_w: Learning rate of the weights, if they are learned. Default: 0.5.
         learn_w: Whether the weights of a task are learned from rewards instead of given. Default: False.
         covariance: Whether policies that are trained for the neutral risk also learn Sigma, so that they can act at
@@ -70,8 +70,8 @@ class ModelSettings:
     prior: float = 20.0
     learn_w: bool = False
 
-    doubt: ClassVar[float] = 1.0  # while learning, a tried action has this many virtual tries of the optimistic value
-    tolerance: ClassVar[float] = 1e-3  # a change of a value below this share of the largest reward is not propagated
+    doubt: ClassVar[float] = 1.0  # while learning, a tried action has this many virtual tries of an untried action
+    tolerance: ClassVar[float] = 1e-3  # value changes up to this share of the largest reward are not propagated
     curiosity: ClassVar[float] = 1.0  # uncertain rewards are estimated this many standard deviations above their mean
 
     def __post_init__(self) -> None:

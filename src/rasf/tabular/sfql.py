@@ -1,6 +1,6 @@
 """SFQL and RaSFQL (Algorithm 1 of the paper): psi and Sigma are learned online on tables, and transferred by GPI.
 
-A step in task t, from state s to s', has the order of the paper:
+A step in task t, from state s to s', is done in the order of the paper:
 
     c, a    selected policy and action at s: epsilon-greedy, by GPI over all policies for the old w_t
     w_t     += alpha_w (r - phi . w_t) phi          (unless w_t is given)
@@ -86,7 +86,7 @@ def start_task(memory: Memory, t: int, w: Floats) -> None:
 
 @compiled(_nrt=False, forceinline=True)
 def choose(memory: Memory, t: int, row: int) -> tuple[int, int, int]:
-    """Return the greedy action at a row, the selected policy, and the slot of this policy."""
+    """Return the greedy action at a row, the selected policy, and the slot of this policy (`rasf.tabular.table`)."""
     scores.ensure_fresh(memory.table, memory.rule, row, memory.coef[t], memory.now)
     return scores.greedy(memory.table, row)
 
@@ -132,7 +132,7 @@ def learn(
         return
     if next_row >= 0:
         next_slot = table.best_slot[next_row, next_greedy]
-        if table.best_policy[next_row, next_greedy] != source:  # equal in most cases, which saves a search
+        if table.best_policy[next_row, next_greedy] != source:  # in most cases the policies are equal: no search
             next_slot = find_policy(table, next_row, source)
         next_action = scores.greedy_of_slot(table, rule, next_row, next_slot, memory.coef[source])
         read(table, rule, next_row, next_slot, next_action, after)
@@ -177,7 +177,7 @@ def row_of(memory: Memory, t: int, state: int) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def row_after(memory: Memory, t: int, row: int, action: int, state: int) -> int:
-    """Return the row of the next state, -1 at termination; the last known successor of the action is tried first."""
+    """Return the row of the next state, -1 at termination. The row that last followed the action is checked first."""
     if state < 0:
         return -1
     rows = memory.rows
@@ -202,7 +202,7 @@ def has_room(memory: Memory, t: int) -> bool:
 
 @compiled(_nrt=False)
 def run_task(world: WorldArrays, memory: Memory, t: int, stretch: Stretch) -> None:
-    """Act and learn in task t in a compiled world, until the stretch is done or an array is full."""
+    """Act and learn in task t in a compiled world, until the stretch is done or an array of the memory is full."""
     draws, n_actions = stretch.draws, len(memory.table.actions)
     row = -1
     for n in range(stretch.progress[STEP], len(draws)):
@@ -222,7 +222,7 @@ def run_task(world: WorldArrays, memory: Memory, t: int, stretch: Stretch) -> No
 
 @compiled(_nrt=False)
 def follow_path(memory: Memory, t: int, stretch: Stretch) -> None:
-    """Learn task t from the path of another learner's stretch, until the path ends or an array is full."""
+    """Learn task t from the steps of another learner's stretch, until they end or an array of the memory is full."""
     path, progress = stretch.path, stretch.progress
     for n in range(progress[STEP], len(path)):
         if not has_room(memory, t):

@@ -72,7 +72,7 @@ STEP, STATE, TAKEN, EPISODES = range(4)  # entries of `Stretch.progress`
 
 
 class Stretch(NamedTuple):
-    """Steps of a task in a compiled world; a learner's loop runs until all steps are done or an array is full."""
+    """Steps of a task in a compiled world. A learner's loop runs until all steps are done or its arrays are full."""
 
     kinds: Floats  # (K, d) features of each kind of step
     rewards: Floats  # (K,) reward of each kind of step in the task

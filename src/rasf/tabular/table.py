@@ -7,6 +7,8 @@ range of consecutive policies with the same numbers:
 
     entry k of a row belongs to the policies first_policy[k], .., last_policy[k]
 
+The entries of a row are stored one after the other in a *block*, which has room for a power of 2 entries.
+
 An update of one policy splits its range, and the other policies keep the old numbers. A new policy joins the last
 range without cost. The initial psi is small random noise. Unless `shared_noise` is set, every policy that exists when a
 state is first visited has its own noise in this row, a function of the seed, row and policy. The noise is recomputed
@@ -24,7 +26,7 @@ allocate arrays, so they copy by loops. Functions that every step calls are inli
 would otherwise pass about a hundred numbers, the shapes and strides of the table's arrays. Without these two measures,
 reference counts and calls would dominate the run time. To reduce memory traffic, the numbers are stored as float32,
 with the numbers of one action next to each other. Arithmetic is float64. Allocating memory is slow because the system
-clears new memory, so a block that has become too small for its row is used again for another row.
+clears new memory, so a block that has become too small for its row is reused for another row.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from rasf.compiled import compiled
 
 ANY_LATER = 2**15 - 1  # value of last_policy if the range also contains all policies that are added later
 _FIRST_CAPACITY = 2  # entries in the first block of a row
-_UNROLLED = (5, 4)  # numbers of features and actions of the paper's four rooms; unrolled loops are a fifth faster
+_UNROLLED = (5, 4)  # numbers of features and actions (the paper's four rooms) for which loops are unrolled: 20 % faster
 
 
 class SigmaForm(IntEnum):
@@ -149,7 +151,7 @@ def _length(n: int, known: bool) -> Sized:
     return (0,) * n if known else np.zeros(n)
 
 
-# for each array except the last five fields, the entry of `used` that counts the rows of the array
+# for each field of `Table` except the last five: the index in `used` of its pool (rows, entries or noise)
 _POOLS = [0] * 10 + [1] * 5 + [2]
 
 

@@ -1,9 +1,9 @@
-"""The reacher's arm over its targets and risky circles, and GPI's objective (its largest score) at tip positions.
+"""The reacher's arm, its targets, the circles in which it may fail, and GPI's objective at tip positions.
 
 The page's script moves the arm, so the names of its parts are fixed: `line.link1` from shoulder to elbow, `line.link2`
 from elbow to tip, `circle.tip`, `circle.elbow`, and `polyline.trail`. Coordinates are in units of the viewBox, the
 outputs of `to_view`. y points up in the world and down in the picture. Targets are numbered from 0, as in the
-environment.
+environment. The objective is the largest score of all source policies and actions.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def from_view(arm: Arm, xy: npt.ArrayLike) -> Floats:
 
 
 def _fit(arm: Arm) -> tuple[float, float]:
-    """Return the units per metre and the height of a picture into which circles and the stretched arm fit."""
+    """Return scale (units of the viewBox per metre) and height of a picture with room for circles and stretched arm."""
     risky = np.isin(np.arange(len(arm.targets)), arm.risky)[:, None]
     far = np.abs(arm.targets) + np.where(risky, arm.radius, 0.02)
     wide, high = np.maximum(far.max(axis=0, initial=0.0), sum(arm.links) + 0.01)
@@ -154,7 +154,7 @@ class _Heat:
             return f"The objective is {shown(self.low)} everywhere."
         place = ", ".join(map(shown, self.field.tips[self.best]))
         driver = int(self.field.driver[self.best])
-        return f"The objective is largest, {shown(self.high)}, with the tip at ({place}), by policy {driver}."
+        return f"The largest objective is {shown(self.high)}, with the tip at ({place}), by policy {driver}."
 
 
 def _circles(arm: Arm, id_prefix: str) -> str:

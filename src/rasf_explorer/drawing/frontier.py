@@ -20,7 +20,7 @@ from rasf_explorer.scenes.frontier import Frontier, Point
 
 _INSET = 12.0  # room left of 0 failures, for the ring around a point at 0
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 400.0, 50.0, 380.0, 40.0, 250.0
-_NARROW, _PAD = 1e-3, 0.05  # a range of failures narrower than _NARROW is widened by _PAD on each side
+_NARROW, _PAD = 1e-3, 0.05  # a range of failures per rollout narrower than _NARROW is widened by _PAD on each side
 _ASCENT, _HIGH = 0.8 * SIZE, 1.05 * SIZE  # height of a line of text above its baseline, and its full height
 
 
@@ -148,7 +148,8 @@ def _labels(line: list[_Drawn], here: _Drawn | None, parameter: str, neutral: fl
         if line and (line[end].point.level - neutral) * beyond > 1e-9:
             named.append((line[end], said))
     for one, said in named:
-        if here is None or not math.isclose(one.point.level, here.point.level, abs_tol=1e-9):  # it has the label "here"
+        # the current level already has the label "here"
+        if here is None or not math.isclose(one.point.level, here.point.level, abs_tol=1e-9):
             body += labels.put(said, *one.place, class_="halo")
     return body
 

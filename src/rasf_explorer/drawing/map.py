@@ -2,8 +2,9 @@
 
 The page reads and moves some elements of the picture, so their markup is fixed:
 
-- A cell is `<g class="cell" data-cell="17" data-action="left" data-driver="3">`. Cells in which no action is taken have
-  no action and no driver (selected source policy). A wall is `<g class="wall-cell">` without data.
+- A cell is `<g class="cell" data-cell="17" data-action="left" data-driver="3">`. The driver is the selected source
+  policy. A cell in which no action is taken has no `data-action` and no `data-driver`. A wall is
+  `<g class="wall-cell">` without data.
 - The agent is `<g class="agent" data-x="4" data-y="1" transform="translate(..)">`. Its data are the column and row of
   its cell, and its translation is the `centre` of the cell. A map without a path has no agent.
 - Elements on top of the cells do not catch clicks.
@@ -88,7 +89,7 @@ def draw_map(
         layout: The map.
         policy: GPI's choice in every cell.
         names: Task and risk of each source policy, in words.
-        visits: Visits of the cells (C,), drawn as heat. Default: none.
+        visits: Mean number of steps per rollout in each cell (C,), drawn as heat. Default: none.
         path: Cells of a rollout. Default: none.
         step: The step of the path at which the agent is drawn. Default: the agent is at step 0 of a fully drawn path.
         selected: A cell that is drawn with a frame. Default: none.
@@ -132,7 +133,7 @@ class _Sheet:
     layout: Layout
     policy: MapPolicy
     names: Sequence[str]
-    heat: Floats | None  # (C,) visits of the cells; None if visits are not shown
+    heat: Floats | None  # (C,) visits: mean number of steps per rollout in each cell; None if visits are not shown
     drivers: bool
     context: int
     id_prefix: str
@@ -151,7 +152,7 @@ class _Sheet:
 
     @cached_property
     def largest(self) -> float:
-        """The largest number of visits of a cell."""
+        """The mean number of visits of the most visited cell."""
         return 0.0 if self.heat is None else float(self.heat[np.isfinite(self.heat)].max(initial=0.0))
 
     @cached_property
@@ -163,7 +164,7 @@ class _Sheet:
 
     @cached_property
     def numbered(self) -> set[int]:
-        """The most visited free cells, which show their visits as a number."""
+        """The most visited cells without a symbol, which show their visits as a number."""
         if self.heat is None:
             return set()
         layout, heat = self.layout, self.heat
@@ -171,7 +172,7 @@ class _Sheet:
         free = [int(cell) for cell in np.argsort(-heat, kind="stable") if int(cell) not in taken and heat[cell] >= 0.05]
         if len(free) <= _NUMBERED:
             return set(free)
-        # the number of the first omitted cell; cells with an equal number are omitted, too
+        # the number that the first omitted cell would show; cells that would show the same number are omitted, too
         rest = _visit_words(float(heat[free[_NUMBERED]]))
         return {cell for cell in free[:_NUMBERED] if _visit_words(float(heat[cell])) != rest}
 

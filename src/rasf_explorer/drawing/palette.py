@@ -87,7 +87,7 @@ STYLE = _picture_style()
 
 
 def heat_step(share: float) -> int:
-    """Return the step of heat for a number, given as its share (0 to 1) of the largest number."""
+    """Return the step of heat for a number, given its position between the lowest (0) and the highest number (1)."""
     return min(max(int(share * HEAT), 0), HEAT - 1)
 
 

@@ -82,7 +82,7 @@ class _Bins(NamedTuple):
 
 
 def _bins(returns: Floats, ends: tuple[float, float]) -> _Bins:
-    """Return a bin for each distinct value. If there are many, return bins of equal width with round edges."""
+    """Return a bin for each distinct value or, for more than _FEW values, bins of equal width with round edges."""
     values = np.unique(np.round(returns, 9))
     if 0 < len(values) <= _FEW:
         gaps, ticks = np.diff(values), round_ticks(*ends)

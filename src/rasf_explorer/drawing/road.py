@@ -42,7 +42,8 @@ def moves(road: Road, drives: Sequence[Drive], step: int) -> Floats:
         step: The step.
 
     Returns:
-        Positions (movers, 4): x, y, degrees, 1 if crashed; nan for a car that is not on the road.
+        Positions (movers, 4): x, y, angle in degrees, and 1 if the car has crashed, else 0. For a car that is not on
+        the road, they are nan.
     """
     found = []
     for drive in drives:

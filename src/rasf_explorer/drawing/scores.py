@@ -1,8 +1,8 @@
 """The chart of GPI's scores in one state: for every action, mean, std and value of the best source policies.
 
-A bar reaches from mean minus std to mean plus std. A circle is the mean, and a diamond is the value under the risk.
-Mean and std are of the return of one source policy, with the discount of its training. GPI takes the action of the
-largest value. The row of this value has a star.
+A bar reaches from mean minus std to mean plus std. A circle is the mean, and a diamond is the value, which is the score
+under the chosen risk. Mean and std are of the return of one source policy, with the discount of its training. GPI takes
+the action of the largest value. The row of this value has a star.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def draw_scores(
 
     x = Scale(round_ticks(*bounds, 4), _LEFT, _RIGHT)
     bottom = _TOP + sum(_HEAD + _ROW * len(few) + _GAP for few in best.values())
-    scored = "return of one policy, "  # in rollouts, GPI acts instead, and returns are not discounted
+    scored = "return of one policy, "  # unlike here, GPI acts in rollouts, and returns of rollouts are not discounted
     scored += "not discounted" if scores.gamma == 1 else f"discounted (gamma {shown(scores.gamma)})"
     winner, said = "nothing was learned here", ["Nothing was learned here."]
     for row in (row for row in rows if row.wins):

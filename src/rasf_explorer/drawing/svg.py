@@ -71,7 +71,7 @@ def element(name: str, *children: str, **attributes: Attribute) -> str:
 
 
 def edged(name: str, kind: str, **attributes: Attribute) -> str:
-    """Return an element of class `kind` on top of an equal element of class `kind-edge`, its outline."""
+    """Return an element of class `kind` on top of an equal element of class `kind-edge`, which gives it an outline."""
     return element(name, class_=f"{kind}-edge", **attributes) + element(name, class_=kind, **attributes)
 
 
@@ -96,7 +96,7 @@ def points(places: Iterable[tuple[float, float]]) -> str:
 
 
 def text_width(words: str, size: float) -> float:
-    """Return an upper estimate of the width of words, because fonts differ."""
+    """Return an estimate of the width of words. It is rather too large, because fonts differ."""
     narrow = sum(letter in _NARROW for letter in words)
     wide = sum(letter in _WIDE for letter in words)
     return size * (0.6 * len(words) - 0.2 * narrow + 0.3 * wide)

@@ -80,7 +80,7 @@ class ArmPage(RolloutPage[ArmOutcome]):
         self._choose(np.array([x + _MOVE * right, y - _MOVE * down]))
 
     def _choose(self, tip: Floats) -> None:
-        """Choose a tip position, or the nearest position within reach."""
+        """Choose a tip position. If it is out of reach, choose the nearest position within reach."""
         reach = sum(self.scene.arm.links)
         tip = tip * min(1.0, reach / max(float(np.hypot(*tip)), 1e-9))
         if all(map(math.isfinite, tip)):

@@ -103,7 +103,10 @@ class SliderField(_Settable, component="../static/slider_field.js"):
 
 
 class ChoiceField(_Settable, component="../static/choice_field.js"):
-    """A choice of few options, given as values and labels. With `theme`, the browser applies and stores the choice."""
+    """A choice of few options, given as values and labels.
+
+    With `theme`, the choice is the light or dark theme, which the browser applies and stores.
+    """
 
     def __init__(
         self, label: str, options: dict[str, str], value: str, on_pick: Callable[[str], object], *, theme: bool = False
@@ -123,7 +126,7 @@ class Picture(Element, component="../static/picture.js"):
         self.classes(f"picture {classes}")
 
     def show(self, svg: str, shows: str) -> None:
-        """Show another drawing. `shows` is the state of this drawing, as the query of a link."""
+        """Show another drawing. `shows` is the state of this drawing, as the query string of a link."""
         self.props.update({"svg": svg, "data-shows": shows})
         self.update()
 

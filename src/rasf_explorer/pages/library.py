@@ -145,7 +145,7 @@ class LibraryPage(Page):
         state, (report, *_) = self._found
         said = f"Evaluated at {self.risk_words(state)}, {report.episodes} episodes"
         other = ", with other weights" if state.w != self.state.w else ""
-        self._about.text = f"{said}." if self._fits else f"{said}{other}: not the current settings."
+        self._about.text = f"{said}." if self._fits else f"{said}{other}. The settings have changed since then."
         self._panel.classes(**{"remove" if self._fits else "add": "stale"})
 
     async def _evaluate(self, state: State, episodes: int) -> None:

@@ -43,8 +43,8 @@ class MapPage(RolloutPage[MapOutcome]):
             rollout = outcome.earned[min(self.state.rollout, outcome.played - 1)]
             step = min(self.state.step, len(rollout) - 1)
             so_far = f"Step {step}: discounted return so far {shown(float(rollout[step]))}"
-            looks_below = f"the risk looks only at how far whole returns are below {shown(outcome.threshold)}"
-            self._earned.text = f"{so_far}; {looks_below}."
+            compares = "the risk compares the discounted return of the whole episode with the threshold"
+            self._earned.text = f"{so_far}; {compares} {shown(outcome.threshold)}."
         count = self.state.context.bit_count()
         self._after.visible = count > 0
         collecting = f"the state after collecting {counted(count, 'object')}"

@@ -5,7 +5,8 @@ The CSV file is a table with one number per row and these columns:
     section, name, at, value, low, high
 
 `at` is the risk (chosen or neutral) of a measure, the level of a point of the frontier, or the action of a score. `low`
-and `high` are the ends of the 95 % interval. Text that a spreadsheet would read as a formula gets a quote in front.
+and `high` are the ends of the 95 % interval. Text that a spreadsheet would read as a formula begins with an additional
+single quote.
 """
 
 from __future__ import annotations
@@ -71,11 +72,11 @@ def summary(who: str, chosen: SceneOutcome, neutral: SceneOutcome) -> str:
     """
     own, other = (outcome.measures["failures"].estimate for outcome in (chosen, neutral))
     if at_most_one(chosen, neutral):
-        fails = f"Fails in {shown(100 * own, 2)} % of rollouts, risk-neutral {shown(100 * other, 2)} %"
+        fails = f"GPI fails in {shown(100 * own, 2)} % of rollouts, at the neutral risk in {shown(100 * other, 2)} %."
     else:
-        fails = f"{shown(own)} failures per rollout, risk-neutral {shown(other)}"
+        fails = f"GPI has {shown(own)} failures per rollout, at the neutral risk {shown(other)}."
     own, other = (outcome.measures["return"].estimate for outcome in (chosen, neutral))
-    return f"{who} {fails}; mean return {shown(own)}, risk-neutral {shown(other)}."
+    return f"{who} {fails} The mean return is {shown(own)}, at the neutral risk {shown(other)}."
 
 
 def numbers_table(
@@ -103,7 +104,7 @@ def numbers_table(
             body += f'<tr data-measure="{key}"><th scope="row">{words}</th>{cells}</tr>'
     return (
         f'<table class="numbers"><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>'
-        f'<p class="small soft">Below each number{" that is not exact" if exact else ""}: its 95 % interval.</p>'
+        f'<p class="small soft">Each number{" that is not exact" if exact else ""} has its 95 % interval below it.</p>'
     )
 
 

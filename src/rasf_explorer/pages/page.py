@@ -6,7 +6,7 @@
     rollouts are done   The frontier is computed in the background. This computation pauses while another stage runs.
 
 The modules `scene` and `frontier` in `rasf_explorer.scenes` explain the words dial, level, context and frontier. The
-attribute `data-shows` of an element is the state that the element shows, as the query of a link.
+attribute `data-shows` of an element is the state that the element shows, as the query string of a link.
 """
 
 from __future__ import annotations
@@ -325,8 +325,9 @@ class RolloutPage(Page, Generic[O]):
 
 
 def _neutral_key(state: State, like: State) -> str:
-    """Return a key of the risk-neutral rollouts of a state, which do not depend on level, limit and static risk.
+    """Return a text that is equal for two states with equal risk-neutral rollouts, if both calls have the same `like`.
 
-    The key contains the level of `like` instead of the state's level, so that states at other levels have an equal key.
+    Risk-neutral rollouts do not depend on the level, limit and static risk of a state. So the text has no limit and no
+    static risk, and has the level of `like`.
     """
     return replace(state, level=like.level, limit=None, static=False).rolled()

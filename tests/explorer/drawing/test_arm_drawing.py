@@ -94,7 +94,7 @@ def test_the_peak_is_marked():
     marked = without_legend(root)
     start = of_class(marked, "peak")[0].get("d")[1:].split("h")[0].split()
     np.testing.assert_allclose([float(part) for part in start], [x - 8, y], atol=0.01)
-    assert "The objective is largest, 10, with the tip at (0.12, 0), by policy 1." in next(root.iter("desc")).text
+    assert "The largest objective is 10, with the tip at (0.12, 0), by policy 1." in next(root.iter("desc")).text
 
 
 @pytest.mark.parametrize("value", [[2.0] * 4, [np.nan] * 4, [-np.inf, 1.0, 1.0, 1.0]])

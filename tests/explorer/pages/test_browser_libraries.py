@@ -98,7 +98,7 @@ def test_a_library_is_evaluated_on_demand_and_evaluation_can_be_cancelled(visit,
     expect(about).to_have_text(said + ".")
     assert len(measures_saved(page)) == 2 * len(report.measures)
     page.get_by_role("button", name="Neutral").click()
-    expect(about).to_have_text(said + ": not the current settings.")
+    expect(about).to_have_text(said + ". The settings have changed since then.")
     expect(panel).to_have_class(re.compile("stale"))
     assert measures_saved(page) == []
     page.get_by_label("Episodes").fill("100000")

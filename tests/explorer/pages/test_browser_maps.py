@@ -145,8 +145,8 @@ def test_a_static_risk_is_told_beside_the_step(visit, rooms):
     outcome = rooms.roll_out(np.array(state.w), rooms.families[1].make(0.2), 500, 0, ways=Ways(None, True))
     page.get_by_label("Step of the rollout").fill("6")
     so_far, level = shown(float(outcome.earned[0][6])), shown(outcome.threshold)
-    text = f"Step 6: discounted return so far {so_far}; the risk looks only at how far whole returns are below "
-    expect(page.locator(".earned")).to_have_text(f"{text}{level}.")
+    text = "the risk compares the discounted return of the whole episode with the threshold"
+    expect(page.locator(".earned")).to_have_text(f"Step 6: discounted return so far {so_far}; {text} {level}.")
 
 
 def test_a_clicked_cell_and_one_chosen_by_keys_show_their_scores(visit, grid):

@@ -284,7 +284,7 @@ def test_the_spoken_line_says_what_changed(visit):
     page = visit("?view=grid").page
     settled(page)
     expect(page.locator(".spoken")).to_have_text(
-        re.compile(r"GPI takes right, by policy 0. Fails in .* % of rollouts, risk-neutral .* %; mean return .*")
+        re.compile(r"GPI takes right, by policy 0. GPI fails in .* % of rollouts, at the neutral risk in .* %. The .*")
     )
     before = page.locator(".spoken").inner_text()
     page.get_by_role("button", name="Neutral").click()

@@ -44,15 +44,16 @@ def arm(failures):
 
 def test_failures_have_one_unit_for_both_outcomes():
     said = summary("GPI takes up.", outcome([0, 1]), outcome([1, 1]))
-    assert said.startswith("GPI takes up. Fails in 50 % of rollouts, risk-neutral 100 %; mean return 2,")
+    said_of_rollouts = "GPI fails in 50 % of rollouts, at the neutral risk in 100 %. The mean return is 2,"
+    assert said.startswith(f"GPI takes up. {said_of_rollouts}")
     for chosen, neutral in ((outcome([0, 1]), outcome([3, 1])), (outcome([3, 1]), outcome([0, 1]))):
         assert not at_most_one(chosen, neutral)
         assert "%" not in summary("", chosen, neutral)
-    assert "0.5 failures per rollout, risk-neutral 2;" in summary("", outcome([0, 1]), outcome([3, 1]))
+    assert "0.5 failures per rollout, at the neutral risk 2." in summary("", outcome([0, 1]), outcome([3, 1]))
 
 
 def test_an_arm_counts_failures_even_where_it_hardly_fails():
-    assert "0.5 failures per rollout, risk-neutral 0;" in summary("", arm([0, 1]), arm([0, 0]))
+    assert "0.5 failures per rollout, at the neutral risk 0." in summary("", arm([0, 1]), arm([0, 0]))
 
 
 def cells_of(table):
