@@ -240,8 +240,8 @@ def _mosaic(
 ) -> AxesImage:
     """Draw maps (rows, columns, P), with P points each, in a grid.
 
-    Risky circles are drawn, an x marks the target and an o the peak, the point with the largest value. The maps in row
-    r are for tasks[r]. `limits` (rows, 2) are the values of the darkest and of the brightest colour of each row.
+    Risky circles are drawn, and an x marks the target. With `peaks`, an o marks the point with the largest value. The
+    maps in row r are for tasks[r]. `limits` (rows, 2) are the values of the darkest and the brightest colour of a row.
     """
     where, world = grid(points), Reacher()
     side, cell = 2 * where.tips[0, -1, 0], 2.08 * where.tips[0, -1, 0]

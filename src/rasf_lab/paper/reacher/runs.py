@@ -2,10 +2,10 @@
 
 A batch is a named group of runs. Runs are executed as an experiment of `rasf_lab.sweep`. On a GPU, many runs are lanes
 (parallel trainings) of one program. On a CPU, each run is a program. A training step of RaSFC51 is limited by memory
-bandwidth, so its time grows with the number of lanes. For RaSFC51, at most `LANES` runs form a program (half an hour
-and 4 GB on an H200), and fewer if several GPUs share the runs. A training step of other agents is limited by the number
-of small operations, so more lanes cost almost nothing. For other agents, at most `MANY_LANES` runs form a program
-(140 s); more were not tried.
+bandwidth, so its time grows with the number of lanes. For RaSFC51, at most `LANES` runs form a program, which takes
+half an hour and 4 GB on an H200; if several GPUs share the runs, a program has fewer. A training step of other agents
+is limited by the number of small operations, so more lanes cost almost nothing. For other agents, at most `MANY_LANES`
+runs form a program, which takes 140 s; more were not tried.
 
     OUT/reacher-sweep               the folder of the sweep, with a file for each finished run
     OUT/reacher-sweep/libraries     ID.rasf, the policies of runs that keep their policies
