@@ -24,8 +24,8 @@ The losses, for the network q and the target network q':
                  clipped.
 
 Hidden layers have ReLU units. Weights are initialised as in torch. Random numbers differ from those of
-Stable-Baselines3, so results agree only in distribution. A test compares one update with Stable-Baselines3, and
-lab/notes/driving.md compares trainings.
+Stable-Baselines3, so results agree only in distribution. A test compares one update with that of Stable-Baselines3,
+and lab/notes/driving.md compares trainings.
 
 Shapes: L networks (lanes), B transitions in a batch, o numbers in an observation, A actions, Q quantiles.
 """
@@ -140,7 +140,7 @@ class World(Protocol):
 
 
 def init_layers(key: Array, sizes: Sequence[int]) -> Layers:
-    """Return weights and biases for layers of these sizes, uniform in +-1 / sqrt(inputs) as in torch."""
+    """Return weights and biases for layers of these sizes, drawn uniformly from +-1 / sqrt(inputs) as in torch."""
     layers = []
     for one, n, m in zip(jax.random.split(key, len(sizes) - 1), sizes[:-1], sizes[1:], strict=True):
         weights, biases = jax.random.split(one)
@@ -164,13 +164,13 @@ def outputs(layers: Layers, x: Array) -> Array:
 
 
 def quantiles(layers: Layers, x: Array, recipe: Recipe) -> Array:
-    """Return the quantiles (.., Q, A) of the return for observations (.., o). DQN has Q = 1: the mean."""
+    """Return the quantiles (.., Q, A) of the return for observations (.., o). DQN has Q = 1 output, the mean."""
     found = outputs(layers, x)
     return found.reshape(*found.shape[:-1], recipe.n_quantiles or 1, -1)
 
 
 def loss(layers: Layers, target: Layers, rows: Array, recipe: Recipe) -> Array:
-    """Return the loss of one network on a batch of transitions (B, 2 o + 3), as in `Learner.replay`."""
+    """Return the loss of one network on a batch of transitions (B, 2 o + 3), with the columns of `Learner.replay`."""
     n = (rows.shape[1] - 3) // 2
     obs, next_obs = rows[:, :n], rows[:, n : 2 * n]
     action, reward, terminated = rows[:, -3].astype(int), rows[:, -2:-1], rows[:, -1:]
@@ -200,8 +200,8 @@ def update(layers: Layers, target: Layers, state: OptState, rows: Array, recipe:
 
 def _init(keys: Array, recipe: Recipe, observation: int, actions: int, steps: int) -> Learner:
     sizes = (observation, *recipe.net_arch, actions * (recipe.n_quantiles or 1))
-    # `split(key, n)[i]` equals `fold_in(key, i)`, so the first steps use the keys of the layers again. This is
-    # harmless, because the first steps draw no batches.
+    # Layer i is initialised with `split(key, n)[i]`. Step i uses `fold_in(key, i)`, which is the same key. This is
+    # harmless, because the first steps draw no batches, and split the key again before they draw actions.
     layers = jax.vmap(lambda key: init_layers(key, sizes))(keys)
     replay = jnp.zeros((len(keys), min(recipe.buffer_size, steps), 2 * observation + 3))
     return Learner(layers, jax.tree.map(jnp.copy, layers), jax.vmap(recipe.optimiser.init)(layers), replay, keys)
@@ -253,7 +253,7 @@ def train(
         recipe: settings of all trainings.
         steps: the number of steps of each training.
         lanes: the number L of networks in the program, at least the number of worlds. For a fixed number of lanes, a
-            trained network does not depend, even in its last bit, on the other worlds in the program.
+            trained network does not depend on the other worlds in the program, not even in its last bit.
         tell: called every 1,000 steps with the share of the training that is done. Default: no call.
 
     Raises:
@@ -268,7 +268,7 @@ def train(
     obs, rows = np.zeros((lanes, n), np.float32), np.zeros((lanes, 2 * n + 3), np.float32)
     for i, world in enumerate(worlds):
         obs[i] = world.reset(seed=seeds[i])[0]
-    # the keys of the first actions fold in `steps`, because later draws fold in smaller numbers
+    # the first actions use the number `steps` for `fold_in`: later draws use 0 .. steps - 1, so no key is used twice
     fresh = jax.vmap(jax.random.fold_in, (0, None))(learner.keys, steps)
     choose = jax.vmap(partial(_choose, recipe=recipe), (0, 0, 0, None))
     actions = np.asarray(choose(learner.layers, obs, fresh, recipe.epsilon(0, steps)))

@@ -1,4 +1,7 @@
-"""Rollouts by an acting rule (`rasf.library.acting.rule`), in worlds that step many episodes at once, as arrays."""
+"""Rollouts by an acting rule, in worlds that step many episodes at once, as arrays.
+
+An acting rule (`rasf.library.acting.rule`) chooses the actions of episodes, and may keep a memory of each episode.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ class ArrayWorld(Protocol):
     """Episodes that run in parallel. `running` (B,) are the indices of the B episodes that are not over."""
 
     def observe(self, t: int, running: Ints) -> npt.NDArray[Any]:
-        """Return the observations of the running episodes at step t, an array (B, ..) as the policies take it."""
+        """Return the observations of the running episodes at step t, encoded for the policies (B, ..)."""
 
     def step(self, t: int, running: Ints, actions: Ints) -> tuple[Floats, Bools]:
         """Take the actions (B,). Return the d features (B, d) of the step, and whether each episode is over (B,)."""

@@ -8,8 +8,8 @@ the same cache.
 The kernel cannot evaluate some risks. With such a risk, an episode that reaches a state without a cached action waits
 there. Python then scores the state, and the next call of the kernel continues the episode.
 
-`walk_by_rule` is for acting rules with a memory, for example of the accrued return or of a budget. At each step,
-`walk_by_rule` calls the rule once for all episodes.
+`walk_by_rule` is for acting rules (`rasf.library.acting.rule`) that keep a memory of each episode, for example its
+accrued return. At each step, `walk_by_rule` calls the rule once for all episodes.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ def walk(
 ) -> None:
     """Continue the episodes begin, begin + 1, .., one for each row of draws, until each ends or waits for an action.
 
-    `row` (uint64) is scratch space for one observation of `rasf/FourRoom-v0`: row, column, one flag for each object.
-    States are looked up by the float64 bit patterns of these numbers. `bits` are the bit patterns of 0.0, 1.0, ..
+    `row` (uint64) is scratch space for one observation of `rasf/FourRoom-v0`: the cell's row and column, and one flag
+    for each object. States are looked up by the float64 bit patterns of these numbers. `bits` has those of 0.0, 1.0, ..
     """
     for n in range(len(draws)):
         e = begin + n

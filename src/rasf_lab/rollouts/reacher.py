@@ -51,7 +51,7 @@ class ArmRollouts(NamedTuple):
 
 
 def arm_chances(world: Reacher, rollouts: int, seed: int) -> ArmChances:
-    """Return the random numbers of `rollouts` rollouts."""
+    """Return the random numbers for this number of rollouts."""
     rng, steps = np.random.default_rng(seed), world.episode_length
     low, high = START_ANGLES.T
     angles = rng.uniform(low, high, (rollouts, 2))

@@ -137,7 +137,7 @@ class Case:
         max_steps: the number of steps after which an episode is truncated. Default: 1,000.
         gauge: the name of a number in `info`, such as the speed, whose mean over steps is also measured. Default: none.
         rival: the settings of rivals that differ from the defaults of Stable-Baselines3.
-        rival_steps: the training steps of DQN in the environment's documentation. Default: None, there is no recipe.
+        rival_steps: the training steps of DQN in the environment's documentation. Default: None, it has no recipe.
         optimum: optimum(w, gamma) returns the best possible discounted return. Default: None, the optimum is unknown.
     """
 

@@ -225,7 +225,7 @@ INVENTORY = Case(
     priced=4,
     agent="rasf-model",
     risk=("neutral", "mean-variance:-0.05"),
-    # an untried action counts as if all later steps gave the largest reward: 1 / (1 - gamma) = 20 such rewards
+    # an untried action is scored as if every later step gave the largest reward: 1 / (1 - gamma) = 20 times this reward
     settings={"gamma": 0.95, "optimism": 20.0},
     actings=(
         "neutral", "mean-variance:-0.005", "mean-variance:-0.01", "mean-variance:-0.02", "mean-variance:-0.05",
@@ -322,7 +322,7 @@ def sold_nothing(step: Step) -> bool:
 
 MINECART = Case(
     env="minecart-v0",
-    env_kwargs={"max_episode_steps": 300},  # not 1,000; a cart that is not home after 300 steps has sold nothing
+    env_kwargs={"max_episode_steps": 300},  # instead of 1,000: a cart that is not home by then sells nothing
     about="dig two ores and sell them at home; the amount found is random",
     features=("ore 1", "ore 2", "fuel (-1)"),
     tasks=((1, 0, 0.1), (0, 1, 0.1), (1, 1, 0.05)),

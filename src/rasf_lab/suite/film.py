@@ -1,4 +1,4 @@
-"""`rasf demo --driving`: a film of the shipped driving library in the same traffic at two risks.
+"""`rasf demo --driving`: a film of the shipped driving library, which acts at two risks in the same traffic.
 
 The library acts for the weights `TASK`, for which it was not trained. The film has one episode for each risk. The two
 episodes begin in the same traffic, which then reacts to the car. They begin in the first start state from which the
@@ -150,5 +150,5 @@ def _report(drives: dict[str, list[Drive]], film: Path) -> Group:
         f"mean-variance with beta {AVERSION:g}.\n"
     )
     collides = any(one.crashed for one in drives["neutral"])
-    which = "from which the neutral car collides" if collides else "of all; the neutral car never collides"
+    which = "from which the neutral car collides" if collides else "of all, because the neutral car never collides"
     return Group(Text(before), table, Text(f"\nThe film {film} shows both risks from the first start state {which}."))

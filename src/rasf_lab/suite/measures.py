@@ -39,8 +39,8 @@ from rasf_lab.sweep.runs import Run
 from rasf_lab.sweep.store import Finished
 
 _LEVELS = 50  # the number of values of x (failures) at which two fronts are compared
-_NO_SPREAD = 1e-3  # a standard deviation below this share of |mean| is no divisor: the ratio is nan
-_ROUNDING = 1e-9  # an end of an interval counts as 0 if its distance from 0 is smaller
+_NO_SPREAD = 1e-3  # a ratio is nan if its divisor, a standard deviation, is below this share of |mean|
+_ROUNDING = 1e-9  # an end of an interval counts as 0 if it is closer to 0 than this
 _CHEAP = 0.1  # largest cost of a cheap risk, as a share of |neutral return|
 _MEASURES = ("return", "cvar", "failures", "length", "gauge", "discounted", "std", "predicted", "predicted_std")
 
@@ -217,7 +217,7 @@ def _rival(
         "failures": _rate(values["failures"], episodes),
         "seeds": seeds,
         "steps": given(theirs[0].run)["training"]["steps"],
-        "trainings": sum(one.run.seed == seeds[0] for one in theirs),  # the number of trainings with one seed
+        "trainings": sum(one.run.seed == seeds[0] for one in theirs),  # the number of trainings for one seed
         "seconds": float(np.mean([_share_of_seconds(one) for one in theirs])),  # seconds of one training
         "each": {part: arrays[part].mean(axis=0) for part in ("return", "failures", "gauge")},
         "beside": beside,
@@ -236,7 +236,7 @@ def _ratio(mine: Floats, others: Floats) -> float:
 
 
 def by_environment(numbers: dict[str, Numbers]) -> dict[str, Numbers]:
-    """Return the numbers of cases by environment. Every further case of an environment is "environment (case)"."""
+    """Return the numbers of cases by environment. Further cases of an environment are named "environment (case)"."""
     found: dict[str, Numbers] = {}
     for name, case in numbers.items():
         env = str(case["env"])
@@ -263,7 +263,7 @@ def cases_of(runs: Sequence[Finished]) -> dict[str, list[Finished]]:
     """Return the runs of each case, in the order of seeds.
 
     The preset is the largest for which all runs of our library are finished. Runs with earlier parameters of the case
-    do not count. The runs of a rival with a seed are included if all its runs with this seed are finished.
+    do not count. For each rival and seed, the runs are included if all of them are finished.
     """
     found, names = {one.run: one for one in runs}, sorted({str(one.run.parameters["case"]) for one in runs})
     by_case = {}

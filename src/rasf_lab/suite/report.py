@@ -21,7 +21,7 @@ def sum_up(folder: Path, preset: str) -> tuple[list[list[str]], list[Path]]:
 
     Args:
         folder: the folder with the runs, to which the files are written.
-        preset: the name of the preset that the result states.
+        preset: the name of the preset to write into the result.
     """
     result = summarise(folder, preset)
     files = [result.save(folder)]
@@ -36,7 +36,7 @@ def summarise(folder: Path, preset: str) -> Result:
 
     Args:
         folder: the folder with suite.npz, suite-runs or both.
-        preset: the name of the preset that the result states.
+        preset: the name of the preset to write into the result.
     """
     by_case = cases_of(finished_runs(folder))
     numbers: Numbers = {name: _known(summary(found)) for name, found in by_case.items()}

@@ -8,14 +8,14 @@
     envelope, gpi-ls   one agent for all weightings, with as many steps as the library; the weighting is an input
 
 The agents of Stable-Baselines3 need the extra `bench` (torch). These agents and the batched agents observe only the
-reward phi . w of one weighting. `Case.rival` has their settings. If gamma is missing there, gamma is that of the
-library. Other missing settings are the defaults of Stable-Baselines3.
+reward phi . w of one weighting. `Case.rival` has their settings. If gamma is missing there, it is the case's gamma.
+Other missing settings are the defaults of Stable-Baselines3.
 
 The agents of morl-baselines need this package, best in a separate virtual environment. Their networks take weights that
 are positive and sum to 1, so the vector reward is phi times the signs of the case's weights. These agents have the
-case's gamma, three layers of 64 units, an update for each step, a replay buffer that holds all steps, and epsilon from
-1 to 0.05 in the first half of training. Other settings are the package's defaults. GPI-LS chooses its training
-weightings ten times, by evaluation episodes. The steps of these episodes do not count as training steps.
+case's gamma, three layers of 64 units, an update for each step, a replay buffer that holds all steps, and an epsilon
+that falls from 1 to 0.05 in the first half of training. Other settings are the package's defaults. GPI-LS chooses
+its training weightings ten times, by evaluation episodes. The steps of these episodes do not count as training steps.
 
 All rivals are evaluated with greedy actions, from the same start states as the library. Shapes: d features.
 """
@@ -217,7 +217,7 @@ def trained_together(
 
 
 def _outcome(case: Case, choose: Chooses, asked: Asked, seed: int, seconds: float) -> RunResult:
-    """Return the measures of a trained agent for the weightings of the queries."""
+    """Return the measures of a trained agent for the weightings of the queries. `seconds` is its training time."""
     found = []
     for w in np.array(asked["unseen"], float):
         gauge = Gauge(case)

@@ -67,7 +67,7 @@ _KNOWN = ("case", "agent", "training", "asked")
 def runs_of(name: str, preset: str, agents: Sequence[str] = (LIBRARY,)) -> list[Run]:
     """Return the runs of a case: one run for each agent and seed.
 
-    A rival that learns a single weighting has a run for each weighting and seed.
+    A rival that is trained for a single weighting has a run for each weighting and seed.
 
     Args:
         name: the name of the case, or MODULE:CASE.

@@ -2,8 +2,8 @@
 
 A job is a group of runs that one worker process executes together. The runs of a job fail if the job raises an
 exception or exceeds its limits. If a worker is lost (killed, or on a node that disappeared), its job is tried again
-by another worker, until ten workers are lost. Finished runs are never executed again. A full disk stops the sweep,
-because further results could not be saved. If the sweep is started again, it continues.
+by another worker, until the job has lost ten workers. Finished runs are never executed again. A full disk stops the
+sweep, because further results could not be saved. If the sweep is started again, it continues.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SweepProgress:
     losses: int = 0  # number of lost workers
     fresh: int = 0  # runs done since this driver started
     seconds: float = 0.0  # seconds since this driver started
-    begun: float = 0.0  # finished part of the running jobs, counted in runs, as experiments report it
+    begun: float = 0.0  # finished part of the running jobs, in numbers of runs, as experiments report it
     inherited: float = 0.0  # part of `begun` + `fresh` that an earlier driver did, in jobs resumed from checkpoints
 
     @property

@@ -80,7 +80,7 @@ class Learn:
         return kept
 
     def uses_gpus(self, runs: Sequence[Run]) -> bool:
-        """Return whether a run names an agent with networks. "auto" does not count, as it may select tables."""
+        """Return whether a run names an agent with networks. "auto" does not count: it may select tables."""
         named = {str(run.parameters.get("agent", "auto")) for run in runs} - {"auto"}
         return any(AGENTS[name].family is Family.NETWORKS for name in named)
 

@@ -1,7 +1,7 @@
 """Runs and the interface of experiments. A run is an experiment, its parameters and a seed.
 
 A run's id is a hash of experiment, parameters and seed, so the id is equal on all machines and for all orders of the
-parameters. 1 and 1.0 are the same number. An experiment is given by a name from which a worker process can import
+parameters. 1 and 1.0 count as the same number. An experiment is given by a name from which a worker process can import
 it. The name is short if an installed package declares the experiment as an entry point, else it is "module:attribute".
 The id depends on the name, so a short name and "module:attribute" give different ids.
 """

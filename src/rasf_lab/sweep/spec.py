@@ -220,7 +220,7 @@ class _Reader:
         return "list", next((i for i, one in enumerate(sets) if table in one and one.items() <= chosen.items()), 0)
 
     def _refuse(self, what: str, key: str = "", section: str = "", index: int = 0) -> ValueError:
-        """Return a ValueError that names the line of a key. Of several sections with this name, `index` selects one."""
+        """Return a ValueError that names the line of a key. `index` selects one of several sections named `section`."""
         return ValueError(f"{self._path}, line {self._line(key, section, index)}: {what}")
 
     def _line(self, key: str, section: str, index: int) -> int:

@@ -37,7 +37,7 @@ from rasf_lab.sweep.spec import Spec
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _SHARE = "share"
-_PATIENCE_S = 0.25  # seconds to wait for the lock, because `Store.driver` holds it for a moment to test it
+_PATIENCE_S = 0.25  # seconds to wait for the lock, because a test by `Store.driver` holds it for a moment
 
 
 class Finished(NamedTuple):
@@ -66,7 +66,7 @@ class Store:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         before = {self._lock.name, self._owner.name}  # these files are written before sweep.json
-        # list before testing for sweep.json: another driver that starts now writes sweep.json before other files
+        # files are listed before the test for sweep.json: a driver that starts now writes sweep.json before other files
         others = [name for name in os.listdir(self.folder) if name not in before and not is_partial(name)]
         if others and not self._declaration.exists():
             raise ValueError(
@@ -125,7 +125,7 @@ class Store:
         return [Run.from_description(each) for each in self.declared()["runs"]]
 
     def finish(self, run: Run, outcome: RunResult, provenance: dict[str, object]) -> None:
-        """Save a finished run, completely or not at all, and delete the note of an earlier failure."""
+        """Save a finished run, completely or not at all, and delete the file that marked the run as failed, if any."""
         scalars = {name: _to_json(value) for name, value in outcome.scalars.items()}
         save_file(
             self._path(run), {"run": run.describe(), "scalars": scalars, "provenance": provenance}, outcome.arrays
@@ -160,7 +160,7 @@ class Store:
         return {run.id: str(why) for run, why in noted if why is not None and not self.is_finished(run)}
 
     def clear_failures(self, runs: Sequence[Run]) -> None:
-        """Delete the notes of failures of these runs, so that the runs are tried again."""
+        """Delete the files that mark these runs as failed, so that the runs are tried again."""
         for run in runs:
             self._note(run).unlink(missing_ok=True)
 

@@ -296,10 +296,10 @@ def test_a_second_checkpoint_replaces_the_first_and_leaves_nothing_else(saved):
     [
         (
             TREE._replace(right=(TREE.right[0], jnp.int32(0))),
-            r"other arrays: \.right\[1\] must have .* type int32",
+            r"does not fit this training: \.right\[1\] must have .* type int32",
         ),
         (TREE._replace(right=(TREE.right[0], jnp.zeros(2, jnp.uint32))), r"\.right\[1\] must have shape \(2,\)"),
-        (TREE._replace(left=(TREE.left[0], {"c": jnp.zeros(3)})), r"of other arrays: \.left\[1\]\['c'\]"),
+        (TREE._replace(left=(TREE.left[0], {"c": jnp.zeros(3)})), r"does not fit this training: \.left\[1\]\['c'\]"),
     ],
 )
 def test_checkpoints_of_another_structure_are_refused(saved, like, words):

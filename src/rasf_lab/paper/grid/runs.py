@@ -1,8 +1,8 @@
 """`rasf reproduce grid`, Figure 1: GPI with risk-averse and with risk-neutral evaluation, on a 5 x 5 grid with traps.
 
-Sources are optimal at beta = -0.1 for trap costs (20, 20) and (0, 0); the target has costs (20, 0). Both GPI policies
-use the same two sources. They differ only in the risk at which they score the sources on the target. Returns
-are not discounted.
+The map has two classes of traps. The two source policies are optimal at beta = -0.1, for the costs (20, 20) and (0, 0)
+of these classes. The target task has the costs (20, 0). Both GPI policies use the same sources, and differ only in the
+risk at which they score the sources on the target. Returns are not discounted.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def transfer(mdp: FiniteMDP, sources: list[Plan], w: Floats, beta: float) -> Tra
         mdp: the model of the grid.
         sources: the source policies.
         w: weights of the target (d,).
-        beta: the risk at which the sources are evaluated on w.
+        beta: the beta of the utility by which the sources are scored on w.
     """
     scores = np.stack([evaluate_policy(mdp, source.policy, w, Entropic(beta)) for source in sources])
     choice = gpi(scores)
@@ -109,10 +109,10 @@ def transfer(mdp: FiniteMDP, sources: list[Plan], w: Floats, beta: float) -> Tra
 
 
 def cross_table(grid: Grid, mdp: FiniteMDP) -> dict[str, dict[str, float]]:
-    """Return the utility of GPI at the start, for sources trained and evaluated with and without risk.
+    """Return the utility of GPI from the start state, for each pair of a training risk and an evaluation risk.
 
-    Each cell of the table has two utilities at BETA: the mean over the targets with TRANSFER_COSTS, and the utility on
-    Figure 1's target.
+    Sources are trained at the first risk and scored on the target at the second. Each risk is neutral or averse. A pair
+    has two utilities at BETA: the mean over the targets with TRANSFER_COSTS, and the utility on Figure 1's target.
     """
     betas = {"neutral": 0.0, "averse": BETA}
     table = {}

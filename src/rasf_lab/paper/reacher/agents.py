@@ -2,7 +2,9 @@
 
 ConditionedAgent    C51 and RaC51: a single network, with the target's position as an input, learns a histogram of the
                     return
-GpiAgent            GPI over all policies chooses the bootstrap action, as in the author's SFDQN code
+GpiAgent            GPI over all policies chooses the bootstrap action, as in the SFDQN code of the paper's author
+
+The bootstrap action is the next action in the learning target. `Agent` chooses it by the policy that learns.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ def paper_settings(agent: str) -> NetworkSettings:
 
 @dataclass(frozen=True)
 class ConditionedAgent(Agent):
-    """An agent whose single network takes the observation and the task input, and learns the return distribution.
+    """An agent with a single network of the return distribution. Its input is the observation and the task input.
 
     Args:
         relabelled: whether every transition is used for all training tasks, not only for the task in which the

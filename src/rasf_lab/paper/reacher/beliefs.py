@@ -4,7 +4,7 @@ The paper's Figures 13 and 14 are maps over positions of the arm's tip. The valu
 rest with its tip at this point. It is a mean over both elbow solutions, the two poses with this position of the tip.
 The maps are:
 
-    objective (i, j)   max over actions of mean + beta variance of policy i on task j
+    objective (i, j)   the largest mean + beta x variance (with the paper's beta) of an action, for policy i on task j
     variance (i, j)    predicted variance of the return of policy i on task j, at the greedy action of policy i
     truth (i, j)       variance of the return of policy i on task j, by Monte Carlo rollouts
 
@@ -37,7 +37,7 @@ from rasf.risk.base import Risk
 from rasf.transfer import gpi_actions
 from rasf_lab.rollouts.compiled import Steps
 
-Totals = tuple[Array, Array]  # discounted features (K, n, d) of n paths, and the exact variance of failures (K, n)
+Totals = tuple[Array, Array]  # discounted sums of features (K, n, d) of n paths; exact variance of failures (K, n)
 _HALF_WIDTH = 0.22  # half the width of a map, in metres
 _TRACE = 1e-9  # `compare_risks` adds this probability to every atom, to measure how entropic scores change
 
@@ -46,9 +46,9 @@ class Grid(NamedTuple):
     """A grid of G x G tip positions.
 
     Args:
-        tips: the positions (G, G, 2).
+        tips: the positions (G, G, 2) in metres.
         reached: whether the arm reaches a position (G, G).
-        states: the states of both elbow solutions (2 P, 4).
+        states: the arm's states (2 P, 4) at the positions that it reaches, for both elbow solutions.
     """
 
     tips: Floats
@@ -89,7 +89,7 @@ def on_grid(where: Grid, values: npt.NDArray[np.float32]) -> npt.NDArray[np.floa
 
 
 class Beliefs(NamedTuple):
-    """Maps of K policies on T tasks: objective, variance (K, T, P), and which share of the variances is negative."""
+    """Maps of K policies on T tasks: objective and variance (K, T, P), and the share of predicted variances below 0."""
 
     objective: Array
     variance: Array
@@ -151,7 +151,7 @@ def true_variance(
         tasks: T tasks.
         key: the random key.
         rollouts: the number of rollouts from each state.
-        steps: the length of a rollout.
+        steps: the number of steps of a rollout.
         exact_failures: whether to compute the variance of the failures on each path from their probabilities, and not
             from drawn failures. Failures do not change the path, so this part of the variance is exact, and the
             estimate has much less noise. Default: False, as for the published numbers.

@@ -5,13 +5,13 @@ and the rules of R3, R5 and R13 as functions. Words of the claims are read as fo
 
     almost at once        between 5 and 15 % of all training
     unsatisfactory        a return below 75 % of that of C51 trained on the task alone
-    gracefully            the normalised return drops by at most 0.25 per step of beta
+    gracefully            the normalised return drops by less than 0.25 from one beta to the next
     about equal           failures differ by less than a tenth of SFC51's failures
     considerably lower, far exceeds, modestly more        only the sign of the difference is tested
 
 Final returns and failures are those of the policies at the end of training. Differences are paired by seed, over the
-seeds that all compared runs have. The rules of R5, R8 and R9 were fixed before their runs. Second readings were
-declared after the verdicts on the first readings, and both verdicts are reported.
+seeds that all compared agents have. The rules of R5, R8 and R9 were fixed before the runs that they judge. Second
+readings were declared after the verdicts on the first readings, and both verdicts are reported.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ BEYOND = ("rasfdqn beyond", "rac51 beyond")  # our agent and its rival in preset
 
 
 def judge(measured: Measures) -> dict[str, Finding]:
-    """Return the findings on all claims whose runs exist, by claim. A finding has both readings of its claim."""
+    """Return the findings on all claims whose runs exist, by claim. A finding has the verdicts by both readings."""
     findings = {}
     for claim in CLAIMS:
         first = read(claim, measured)
@@ -61,7 +61,7 @@ def judge(measured: Measures) -> dict[str, Finding]:
 
 
 def read(claim: str, measured: Measures, agents: tuple[str, str] = ("rasfc51", "rac51")) -> Reading | None:
-    """Return the first reading of a claim; None if runs are missing.
+    """Return the verdict and the report by a claim's first reading; None if runs are missing.
 
     Args:
         claim: the id of the claim.
@@ -76,7 +76,7 @@ def read(claim: str, measured: Measures, agents: tuple[str, str] = ("rasfc51", "
 
 
 def read_again(claim: str, measured: Measures) -> Reading | None:
-    """Return the second reading of a claim; None if the claim has no second reading, or if runs are missing."""
+    """Return the verdict and the report by a claim's second reading; None if it has none, or if runs are missing."""
     found = SECOND[claim].read(measured, MEASURES) if claim in SECOND else None
     if found and claim == "R2" and measured.alone_averse is not None:
         alone = ", ".join(str(mean_interval(task)) for task in measured.alone_averse[:, :_N].T)
@@ -97,7 +97,7 @@ def _in_own_phase(m: Measures, name: str) -> Floats:
     """Return the mean normalised return on each training task, from 20 to 40 % of the training on this task."""
     phase, returns = m.steps[-1] / _N, []
     for task in TRAINING:
-        into = (m.steps - task * phase) / phase  # divided last, so that rounding gives the same window for all tasks
+        into = (m.steps - task * phase) / phase  # dividing last gives all tasks the same window despite rounding
         window = (into > _OWN_PHASE[0]) & (into <= _OWN_PHASE[1])
         returns.append(m.normalised(name)[:, window, task].mean(axis=1))
     return np.stack(returns, axis=1)
@@ -122,7 +122,7 @@ def _risky(m: Measures, name: str, what: str) -> Floats:
 
 
 def _peaks(m: Measures, name: str) -> Floats:
-    """Return for each risky target the position with the largest objective of GPI (seeds, 6, 2)."""
+    """Return the tip position (seeds, 6, 2) with the highest score of any policy and action, for each risky target."""
     where = grid(m.points(name))
     best = m.arrays[name]["map_peaks"].astype(int)  # (seeds, 12)
     return np.asarray(where.tips[where.reached][best][:, list(Reacher().risky)])
@@ -228,8 +228,8 @@ MEASURES: Mapping[str, Measure[Measures]] = {
 def far_exceeds(measured: Measures, agent: str, rival: str) -> Reading | None:
     """Return the verdict on claim R3, which compares final test returns; None if runs are missing.
 
-    The text `measured` also has the difference to RaC51 trained with relabelled transitions, and the probability that
-    our agent is better on a test task.
+    The report also has the difference to RaC51 trained with relabelled transitions, and the probability that our agent
+    is better on a test task.
 
     Args:
         measured: the measures of all runs.
@@ -259,7 +259,7 @@ def far_exceeds(measured: Measures, agent: str, rival: str) -> Reading | None:
 
 
 def _gap_to(m: Measures, ours: str, other: str) -> Interval:
-    """Return the difference of two labels' final test returns and its interval, over the seeds that both have."""
+    """Return the difference in final test return between two labels and its interval, over the seeds of both."""
     both = m.of_common_seeds(ours, other)
     return mean_interval(both.final_test(ours, "return") - both.final_test(other, "return"))
 
@@ -289,8 +289,8 @@ def graceful(measured: Measures, *agents: str) -> Reading | None:
 
 
 def wall_time(m: Measures, *agents: str) -> Reading | None:
-    """Return the verdict on claim R13, in seconds per trial. The rule tests only if RaSFC51 takes longer than RaC51."""
-    # only labels with an agent and a beta, which are the paper's own runs: not labels of variants
+    """Return the verdict on claim R13, in seconds per trial. The claim holds if RaSFC51 takes longer than RaC51."""
+    # variants do not count: a label of the paper's own runs is an agent and a beta
     names = [[name for name in m.arrays if name.rsplit(" ", 1)[0] == agent] for agent in agents]
     if not all(names):
         return None

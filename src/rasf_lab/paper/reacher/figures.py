@@ -1,7 +1,8 @@
 """Draw Figures 2, 4, 6 and 10 to 14 from the saved result. A function returns None if the figure's runs are missing.
 
-The figures follow the paper's. Three variants show content that the paper does not show: RaC51 on the training tasks,
-the objective by the formula under Figure 13, and the true variance.
+The figures follow the paper's. Three variants show content that the paper does not show: RaC51 on the training tasks
+(`figure_4_rac51`), the objective by the formula that is printed under Figure 13, and the true variance. The objective
+is the largest mean + beta x variance (with the paper's beta) of an action.
 """
 
 from __future__ import annotations
@@ -214,7 +215,7 @@ def figure_10(result: Result) -> Figure | None:
 
 
 def figures_11_12(result: Result) -> Figure | None:
-    """Draw three rollouts on each of the 12 tasks, in two bands of six tasks."""
+    """Draw three rollouts of each agent on each of the 12 tasks: tasks 1 to 6 above, tasks 7 to 12 below."""
     tips = result.numbers["tips"]
     agents = [name for name in _ROLLOUTS if name in tips]
     if not agents:
@@ -229,7 +230,7 @@ def figures_11_12(result: Result) -> Figure | None:
 
 
 def _label(result: Result, agent: str, beta: str) -> str | None:
-    """Return the label of this agent and beta whose maps are kept; None if no maps are kept."""
+    """Return the label of this agent and beta whose maps are in the result; None if the result has no such maps."""
     kept = result.numbers["map_points"]
     return next((name for name in kept if (name.split()[0], name.rsplit(" ", 1)[1]) == (agent, beta)), None)
 
@@ -239,8 +240,8 @@ def _mosaic(
 ) -> AxesImage:
     """Draw maps (rows, columns, P), with P points each, in a grid.
 
-    Risky circles are drawn, an x marks the target and an o the peak, the point with the largest value. The maps in row
-    r are for tasks[r]. `limits` (rows, 2) are the values of the darkest and of the brightest colour of each row.
+    Risky circles are drawn, and an x marks the target. With `peaks`, an o marks the point with the largest value. The
+    maps in row r are for tasks[r]. `limits` (rows, 2) are the values of the darkest and the brightest colour of a row.
     """
     where, world = grid(points), Reacher()
     side, cell = 2 * where.tips[0, -1, 0], 2.08 * where.tips[0, -1, 0]
@@ -282,7 +283,7 @@ def figure_13(result: Result) -> Figure | None:
 
 
 def figure_13_as_printed(result: Result) -> Figure | None:
-    """Draw Figure 13 with the formula under the paper's figure, mean - variance, for both agents."""
+    """Draw Figure 13 by the formula that is printed under the paper's figure: mean - variance, for both agents."""
     return _figure_13(result, "objective_as_printed", "mean - variance")
 
 
@@ -303,7 +304,10 @@ def _figure_13(result: Result, key: str, words: str) -> Figure | None:
 
 
 def figure_14(result: Result) -> Figure | None:
-    """Draw the variance of each policy (columns) on each task (rows), after 1 to 4 training tasks; means over seeds."""
+    """Draw the learned variance of each policy (columns) on each task (rows), after 1 to 4 training tasks.
+
+    Maps are means over seeds.
+    """
     names = [name for agent in ("rasfc51", "sfdqn-residual") if (name := _label(result, agent, "-3")) is not None]
     names = [name for name in names if f"{name}/variance_pairs" in result.arrays]
     if not names:

@@ -1,8 +1,9 @@
 """`fit`: train lanes with the fused driver from the first step to the last, with evaluations and checkpoints.
 
 A lane is the state of one run. Several lanes are trained in one compiled program. A chunk is the training between two
-evaluations. `evaluate` is called with the lanes after each chunk. The history has the arrays that `evaluate` returned
-so far, stacked on axis 0.
+evaluations. `evaluate` is called with the lanes before training and after each chunk. The history has the arrays that
+`evaluate` returned so far, and the training loss, clipped mass and mean features of each chunk. Each array is stacked
+on axis 0.
 
 A checkpoint has lanes and history. A killed run resumes from the checkpoint. On the same device, a resumed run and an
 uninterrupted run have identical results. A checkpoint also has digests of the agent, the world, the schedule and the
@@ -50,7 +51,7 @@ def fit(
         agent: the agent.
         world: the world.
         configs: the configs of the lanes, with lanes on axis 0 of each array.
-        schedule: the number of tasks, the steps for each task, and the steps between evaluations.
+        schedule: the number of tasks, the number of steps for each task, and the number of steps between evaluations.
         evaluate: (steps so far, lanes) -> arrays for the history; called before training and after each chunk.
         description: everything else that determines the results, such as the version of `evaluate`.
         checkpoint: the path of the checkpoint. An existing checkpoint is resumed. Default: none.
@@ -106,7 +107,7 @@ def _save(path: Path, lanes: Lane, history: Arrays, label: Header) -> None:
 
 
 def _resume(path: Path, like: Lane, label: Header) -> tuple[int, Lane, Arrays]:
-    """Return step, lanes and history of a checkpoint. It must have this label, and arrays with the shapes of `like`."""
+    """Return step, lanes and history of a checkpoint. Refuse a checkpoint that does not fit `label` or `like`."""
     found, arrays = load_file(path)
     step = found.get("step")
     if not label.keys() <= found.keys() or not isinstance(step, int):
@@ -122,7 +123,7 @@ def _resume(path: Path, like: Lane, label: Header) -> tuple[int, Lane, Arrays]:
         held = arrays.get(f"lanes{name}")
         if held is None or (held.shape, held.dtype) != (np.shape(part), part.dtype):
             wanted = f"{name} must have shape {np.shape(part)} and type {part.dtype}"
-            raise ValueError(f"{path} is a checkpoint of other arrays: {wanted}")
+            raise ValueError(f"{path} does not fit this training: {wanted}")
         parts.append(jnp.asarray(held))
     history = {name.removeprefix("history/"): part for name, part in arrays.items() if name.startswith("history/")}
     return step, jax.tree.unflatten(jax.tree.structure(like), parts), history

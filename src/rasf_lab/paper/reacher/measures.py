@@ -33,8 +33,8 @@ _FINALS = tuple(f"{way}_{what}" for way in ("final", "aware") for what in _FINAL
 _KEPT = ("return", "failures", "clipped", "seconds", "map_peaks", "map_negative", *_FINALS)
 _JUDGED_VARIANCES = ("rasfc51 -3", "sfdqn-residual -3")  # labels whose variances the rule of R12 reads
 _SHOWN_TIPS = ("rasfc51 -3", "rasfc51 0", "rac51 -3")
-# choices that the paper leaves open: the other reading in words (a' is the bootstrap action), the label of our reading,
-# the label of the other reading
+# A row for each choice that the paper leaves open: the alternative to our choice in words (a' is the bootstrap action,
+# the next action in the learning target), the label of runs with our choice, the label of runs with the alternative.
 CHOICES = (
     ("a' by GPI over all policies", "rasfc51 -3", "rasfc51 gpi -3"),
     ("each feature's heads initialised by themselves", "rasfc51 -3", "rasfc51 separate-heads -3"),
@@ -133,9 +133,10 @@ class Measures:
 def derived(arrays: Arrays) -> Arrays:
     """Add small arrays, which rules and figures use in place of a run's large arrays.
 
-    The added arrays are `map_peaks` (12,), for each task the index of the map's point with the largest objective of any
-    policy; `last_variance` and `last_truth` (4, P), the maps of each policy after all tasks, with P points; and
-    `shown_tips`, every fifth step of `tips`. An array is left out if the large array for it is missing.
+    `map_peaks` (12,) is the index of the map's point with the highest score of any policy and action, for each task.
+    `last_variance` and `last_truth` (4, P) are the maps of the learned and the true variance of each policy after all
+    tasks, with P points. `shown_tips` is every fifth step of `tips`. An array is left out if the large array from which
+    it is computed is missing.
 
     Args:
         arrays: arrays of a run, or of several runs stacked on axis 0.
@@ -155,7 +156,7 @@ def derived(arrays: Arrays) -> Arrays:
 
 
 def kept(found: Mapping[ReacherRun, Arrays]) -> dict[ReacherRun, Arrays]:
-    """Return, for every run, the arrays that the summary reads. An archive has these arrays, and maps separately.
+    """Return, for each run, the arrays that the summary reads. An archive has these, and a set of maps for each label.
 
     Args:
         found: the arrays of finished runs, as trained or from an archive.
@@ -234,7 +235,7 @@ def summary(measured: Measures, found: Mapping[ReacherRun, Arrays]) -> Numbers:
 
 
 def choices(measured: Measures) -> list[Numbers]:
-    """Return how each of CHOICES changes results of the final policies: mean changes, and intervals paired by seed."""
+    """Return how the alternative in each of CHOICES changes the final results, with intervals paired by seed."""
     rows: list[Numbers] = []
     for words, ours, other in CHOICES:
         if ours not in measured.arrays or other not in measured.arrays:

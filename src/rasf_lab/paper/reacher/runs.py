@@ -2,10 +2,10 @@
 
 A batch is a named group of runs. Runs are executed as an experiment of `rasf_lab.sweep`. On a GPU, many runs are lanes
 (parallel trainings) of one program. On a CPU, each run is a program. A training step of RaSFC51 is limited by memory
-bandwidth, so its time grows with the number of lanes. For RaSFC51, at most `LANES` runs form a program (half an hour
-and 4 GB on an H200), and fewer if several GPUs share the runs. A training step of other agents is limited by the number
-of small operations, so more lanes cost almost nothing. For other agents, at most `MANY_LANES` runs form a program
-(140 s); more were not tried.
+bandwidth, so its time grows with the number of lanes. For RaSFC51, at most `LANES` runs form a program, which takes
+half an hour and 4 GB on an H200; if several GPUs share the runs, a program has fewer. A training step of other agents
+is limited by the number of small operations, so more lanes cost almost nothing. For other agents, at most `MANY_LANES`
+runs form a program, which takes 140 s; more were not tried.
 
     OUT/reacher-sweep               the folder of the sweep, with a file for each finished run
     OUT/reacher-sweep/libraries     ID.rasf, the policies of runs that keep their policies
@@ -109,7 +109,7 @@ class Options:
     Args:
         only: the batches to run. Default: all.
         device: the device to require: "gpu", "cpu" or "any". Default: "any".
-        tensorboard: the folder for scalars for TensorBoard. Default: none.
+        tensorboard: the folder for TensorBoard's log of scalars. Default: none.
         library: the path for a library. The library has the policies of one run: from the first batch whose agent makes
             libraries, at the first seed and the most averse beta. Default: none.
     """
@@ -164,7 +164,7 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, options:
     Args:
         preset: "quick" or "paper".
         seed: the first seed.
-        tick: called once for each run.
+        tick: called once for each run, also for runs that were finished before.
         folder: the folder of the sweep and the archive.
         options: batches, device and further files. Default: all batches on any device.
     """
@@ -172,7 +172,7 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, options:
     if preset == "paper" and options.device == "any" and not gpus and len(results.find(runs)) < len(runs):
         raise ValueError(
             "the reacher at the paper's size needs a GPU, and jax finds none here; use --preset quick, or --device cpu "
-            "(days per batch)"
+            "(a batch takes days)"
         )
     if options.tensorboard:
         ScalarLog(options.tensorboard)  # raises here, before training, if TensorBoard is not installed
@@ -284,7 +284,10 @@ class ReacherExperiment:
         return jobs
 
     def execute(self, runs: Sequence[sweep.Run], scratch: Path) -> list[sweep.RunResult]:
-        """Train runs as lanes of one program. A killed job resumes from its last checkpoint."""
+        """Train runs as lanes of one program. A killed job resumes from its last checkpoint.
+
+        Progress is counted in chunks: a chunk is the training between two evaluations.
+        """
         log = os.environ.get(_TENSORBOARD)
         lanes = [unswept(each) for each in runs]
         program = LaneProgram(lanes, ScalarLog(Path(log)) if log else None)

@@ -2,8 +2,8 @@
 
 Runs that differ only in beta, seed and target are lanes of one compiled program, on the device that jax finds. The
 lanes are evaluated on all tasks at regular intervals. At the end of every task, the predicted and the true variance of
-the return are mapped over positions of the tip. The end of training adds evaluations with more rollouts, and maps of
-the objective.
+the return are mapped over positions of the tip. After training, the lanes are evaluated with more rollouts, and the
+objective (the largest mean + beta x variance of an action, with the paper's beta) is mapped.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class ReacherRun:
         target: the only target to train on, for C51 and RaC51. The target is then not an input of the network. The
             returns of other runs are normalised by returns of C51 trained in this way. Default: none, train on all
             training targets.
-        bootstrap: the choice of the bootstrap action: "own", by the policy that learns, or "gpi", by GPI over all
-            policies. Default: "own".
+        bootstrap: what chooses the bootstrap action, the next action in the learning target: "own", the policy that
+            learns, or "gpi", GPI over all policies. Default: "own".
         target_networks: whether to use target networks. Default: True.
         separate_heads: whether to draw the initial weights as if the heads of each feature were a separate layer.
             Default: False.
@@ -149,7 +149,7 @@ class ReacherRun:
 
     @property
     def variant(self) -> str:
-        """The agent's name, and a word for each difference from the paper's run, except fewer map points or atoms."""
+        """The agent's name, and a word for each difference from the paper's run. Most sizes have no word."""
         usual = type(self)
         apart = {
             "alone": self.target is not None,
@@ -228,7 +228,7 @@ class LaneProgram:
 
     Args:
         runs: runs that differ only in beta, seed and target.
-        log: the log of scalars. Default: none.
+        log: the TensorBoard log of scalars. Default: none.
     """
 
     def __init__(self, runs: Sequence[ReacherRun], log: ScalarLog | None = None) -> None:

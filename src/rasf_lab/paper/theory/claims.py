@@ -1,4 +1,6 @@
-"""Judge claims T1 to T6. A theorem holds if no instance violates it, and a closed form if quadrature agrees to 1e-7."""
+"""Judge claims T1 to T6. A theorem holds if no random instance violates it. A closed form of a utility holds if it
+agrees with quadrature to 1e-7.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def _bound(numbers: Numbers) -> Finding:
 
 
 def _covariance(numbers: Numbers, one_step: Numbers) -> Finding:
-    """Return the finding on Theorem 3, judged in the spectral norm by the proof's reading of Sigma~'."""
+    """Return the finding on Theorem 3, judged in the spectral norm by the proof's reading of Sigma~' (`measures`)."""
     infinity, ratio = numbers[INFINITY], one_step["error_over_eps"]
     text = (
         f"Readings of Sigma~' in the spectral norm: {_readings(numbers)}. In the induced infinity norm, which is "
@@ -67,7 +69,7 @@ def _broken(cell: Numbers, numbers: Numbers) -> str:
 
 
 def _discounted(numbers: Numbers) -> Finding:
-    """Return the finding on the discounted theorems, which score sources by gamma^t times the remaining return."""
+    """Return the finding on the discounted theorems, in which z = gamma^t multiplies the remaining return."""
     first, second = _bound(numbers["theorem 1 discounted"]), _bound(numbers["theorem 2 discounted"])
     third, forgetful = numbers["theorem 3 discounted"], numbers["scoring with z = 1"]
     return Finding(

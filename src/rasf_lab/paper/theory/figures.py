@@ -13,7 +13,7 @@ _STYLES = {"normal": (drawing.BLUE, "-"), "laplace": (drawing.RED, "--"), "logis
 
 
 def draw(result: Result) -> Figure:
-    """Draw one curve for each distribution; the grey line is the end of the Laplace distribution's domain."""
+    """Draw one curve for each distribution. From the grey line on, the Laplace utility is infinite."""
     curves = result.numbers["figure 7"]
     drawn = drawing.figure(5.0, 3.6)
     axes = drawn.subplots()

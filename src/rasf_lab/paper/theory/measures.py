@@ -8,11 +8,11 @@ task. GPI acts by the sources' utilities with errors of at most epsilon. The gap
 bound. The gap is the utility of the best source (Theorem 1), or the optimal utility (Theorem 2), less the true utility
 of GPI. In the discounted theorems, sources are scored by the utility of z X, where X is the remaining return and
 z = gamma^t is the discount at step t. Claim T5 also reports a case that the theorems do not cover: if sources are
-scored with z = 1 at every step, as in Algorithms 1 and 2, then even with exact utilities GPI can be worse than its best
-source on the discounted return.
+scored with z = 1 at every step, as in the paper's Algorithms 1 and 2, then GPI can be worse than its best source on the
+discounted return, even with exact utilities.
 
-Theorem 3 and its discounted form (T4, T5) are about the covariance Sigma of Psi, the random sum of the d features, with
-mean psi. A prime marks the successor state, and ^T the transpose. With approximate psi~, residual
+Theorem 3 and its discounted form (T4, T5) are about the covariance Sigma of Psi. Psi is the random sum of the features,
+and has the mean psi. A prime marks the successor state, and ^T the transpose. With approximate psi~, residual
 delta~ = phi + gamma psi~' - psi~ and error e = psi~ - psi, let
 
     eps = max(|e(s, a)|^2, gamma |E[delta~ e'^T]|).
@@ -76,7 +76,7 @@ def _instances(count: int, seed: int, tick: Tick) -> Iterator[np.random.Generato
 
 
 def lemma_1(instances: int, seed: int, tick: Tick) -> Numbers:
-    """Count the violations of each property of Lemma 1 by random pairs of discrete random variables on a common space.
+    """Count how many random pairs of discrete random variables violate each property of Lemma 1.
 
     Args:
         instances: the number of pairs.
@@ -236,7 +236,7 @@ def _random_certificate(rng: np.random.Generator, optimal_sources: bool, discoun
     w = rng.normal(size=mdp.n_features)
     count = int(rng.integers(1, 4))
     if optimal_sources:
-        # tasks near the target, as the bound is loose for distant tasks
+        # the tasks are near the target, because the bound is loose for distant tasks
         tasks = [w + rng.choice([0.03, 0.3]) * rng.normal(size=mdp.n_features) for _ in range(count)]
         sources: list[Plan | Ints] = [plan(mdp, task, risk, horizon, tolerance=_TOLERANCE) for task in tasks]
     else:
@@ -248,7 +248,7 @@ def _random_certificate(rng: np.random.Generator, optimal_sources: bool, discoun
 
 
 def forgetful_scoring(instances: int, seed: int, tick: Tick) -> Numbers:
-    """Count the MDPs in which GPI with z = 1 at every step is worse than its best source; also return the largest loss.
+    """Count the MDPs in which GPI with z = 1 is worse than its best source; also find the largest loss of utility.
 
     Args:
         instances: the number of random MDPs.
@@ -318,7 +318,7 @@ def one_step(features: int = 13) -> Numbers:
 
 
 def _ratios(rng: np.random.Generator, mdp: FiniteMDP, policy: Ints) -> dict[str, Floats]:
-    """Return |Sigma_h - backup| / eps_h for all (h, s, a), for READINGS and INFINITY; psi~ has random errors."""
+    """Return |Sigma_h - backup| / eps_h for all (h, s, a), for READINGS and INFINITY. Errors of psi~ are random."""
     psi, Sigma = successor_moments(mdp, policy, len(policy))
     if rng.random() < 0.5:  # normal errors, with a random size for each step
         noise = 10 ** rng.uniform(-2, 0, (len(psi), 1, 1, 1)) * rng.normal(size=psi.shape)

@@ -5,8 +5,8 @@ disk. (If a killed process leaves a half-written file in JAX's cache, JAX detect
 process, which is slow but correct.) A worker that dies, or exceeds its time or memory, is replaced. Workers die with
 the driver: on Linux at once, by a signal of the kernel, and on other systems when they next exchange messages with the
 driver. A worker has one core or one GPU. On a core, libraries for linear algebra use one thread, so that sums do not
-depend on the number of cores. On a GPU, JAX fails if the GPU cannot be used, and allocates memory as needed, because
-another process may use the same GPU.
+depend on the number of cores. On a GPU, JAX raises an error if the GPU cannot be used. It allocates
+GPU memory only as needed, because another process may use the same GPU.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Worker:
 def _environment(gpu: str | None) -> Iterator[None]:
     """Within the context, set the environment variables of new processes.
 
-    Variables that the user has set keep their values, except for CUDA_VISIBLE_DEVICES on a GPU.
+    Variables that the user has set keep their values, except for CUDA_VISIBLE_DEVICES of a worker on a GPU.
     """
     before = dict(os.environ)
     usual = _ON_A_CORE if gpu is None else _ON_A_GPU
@@ -144,7 +144,7 @@ class LocalEngine:
                     return Ended(job, message)
         except (EOFError, OSError):
             return self._died(worker)
-        # also needed, as the pipe of a dead worker has no end of file while a child of the worker keeps it open
+        # this check is also needed: a dead worker's pipe has no end of file while a child of the worker has it open
         if not worker.process.is_alive():
             return self._died(worker)
         if worker.job is None or worker.since is None:

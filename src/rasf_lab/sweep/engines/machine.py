@@ -1,4 +1,4 @@
-"""Cores, memory and GPUs of this machine. JAX is not loaded, because JAX would allocate memory on a GPU."""
+"""Cores, memory and GPUs of this machine. This module does not load JAX, which would allocate GPU memory."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The engine `ray`: jobs are tasks of a Ray cluster. The cluster is at a given address, or is started on this machine.
 
-Every node needs rasf and the sweep's folder at the same path. A task gives its job to a worker process of the engine
-`local`, which also handles limits, logs and faults. Ray keeps the process of the task, and with this process the
-worker, for the next job. If the task has a GPU, the process ends after the job, to free the GPU's memory for the next
-job. If a node or process dies, the driver tries its jobs again.
+Every node needs an installation of rasf, and the sweep's folder at the same path. A task gives its job to a worker
+process of the engine `local`, which also handles limits, logs and faults. After the job, Ray keeps the task's process
+and its worker for the next job. If the task has a GPU, the process instead ends after the job, to free
+the GPU's memory. If a node or process dies, the driver tries its jobs again.
 """
 
 from __future__ import annotations
