@@ -82,10 +82,10 @@ def as_path(path: object) -> Path:
 
 
 def is_stream(path: Path, name: str = "path") -> bool:
-    """Return whether `path` is written to directly: a character device, a pipe, or a descriptor such as /dev/stdout.
+    """Return whether `path` is a stream: a character device, a pipe, or a descriptor such as /dev/stdout.
 
-    A regular file or a path that does not exist gives False. A folder, a block device or a socket raises an error, in
-    which `name` is the name of the argument.
+    Streams are written to directly. A regular file or a path that does not exist gives False. A folder, a block device
+    or a socket raises an error, in which `name` is the name of the argument.
     """
     try:
         mode = os.stat(path).st_mode
@@ -328,7 +328,7 @@ def npy_memory(file: IO[bytes], size: int) -> int:
         raise ValueError(f"its array must be of numbers or text, got {dtype} of shape {shape}")
     count = math.prod(shape)
     if file.tell() + count * dtype.itemsize != size:
-        raise ValueError(f"its array has {size - file.tell()} bytes, which do not fit its shape {shape}")
+        raise ValueError(f"its array has shape {shape} and {size - file.tell()} bytes, which do not fit together")
     return count * max(8, dtype.itemsize)
 
 
