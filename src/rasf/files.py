@@ -46,7 +46,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-HEAD_LIMIT = 8 << 20  # bytes; a larger head is refused, because parsing takes thirty times its size in memory
+HEAD_LIMIT = 8 << 20  # largest size of a head in bytes; parsing takes thirty times this size in memory
 _VERSION = 1
 _CODES = {
     np.dtype(name): code
@@ -61,7 +61,8 @@ _DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 _ZEROS = b"0" * 64
 _NPY_HEADS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _HOST = re.sub(r"[^A-Za-z0-9]", "", socket.gethostname())[:40]
-_PARTIAL = re.compile(r"\.rasf-([A-Za-z0-9]*)-[0-9]+-[0-9a-f]{16}\.partial")  # host, process, random number
+# the name of a temporary file contains the host, the number of the process, and a random number
+_PARTIAL = re.compile(r"\.rasf-([A-Za-z0-9]*)-[0-9]+-[0-9a-f]{16}\.partial")
 _STALE_S = 24 * 3600.0  # age in seconds at which a temporary file is stale, if the state of its lock is unknown
 _UNWRITABLE = {stat.S_IFDIR: "directory", stat.S_IFBLK: "block device", stat.S_IFSOCK: "socket"}
 
@@ -81,10 +82,10 @@ def as_path(path: object) -> Path:
 
 
 def is_stream(path: Path, name: str = "path") -> bool:
-    """Return whether `path` is written to directly: a character device, a pipe, or a descriptor such as /dev/stdout.
+    """Return whether `path` is a stream: a character device, a pipe, or a descriptor such as /dev/stdout.
 
-    A regular file or a path that does not exist gives False. A folder, a block device or a socket raises an error, in
-    which `name` is the name of the argument.
+    Streams are written to directly. A regular file or a path that does not exist gives False. A folder, a block device
+    or a socket raises an error, in which `name` is the name of the argument.
     """
     try:
         mode = os.stat(path).st_mode
@@ -117,7 +118,7 @@ def write_atomically(path: Path, write: Callable[[str], object]) -> None:
 
     Args:
         path: The file.
-        write: A function that writes the contents to the temporary file, whose name it is given.
+        write: A function that takes the name of a temporary file and writes the contents to this file.
     """
     try:
         if is_stream(path):
@@ -186,7 +187,7 @@ def remove_stale(folder: Path) -> None:
     """Remove the temporary files that killed writers left in a folder (not in its subfolders)."""
     with suppress(OSError), os.scandir(folder) as entries:  # a writable folder may be unreadable
         for path, host in [(each.path, match[1]) for each in entries if (match := _PARTIAL.fullmatch(each.name))]:
-            # hold the lock: a process that has just made the file waits, finds the file removed, and makes another file
+            # a process that has just made this file waits for the lock, finds the file removed, and makes another file
             with suppress(OSError), _lock_of(path) as held:
                 # a network file system may hide the locks of other hosts
                 unknown = held is None or host != _HOST
@@ -308,7 +309,7 @@ def load_file(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
 
 
 def npy_memory(file: IO[bytes], size: int) -> int:
-    """Return the bytes that the array of an .npy stream takes in memory, with at least 8 bytes per entry.
+    """Return the number of bytes that an .npy stream's array takes in memory; an entry counts as at least 8 bytes.
 
     Only the head of the stream is read.
 
@@ -327,7 +328,7 @@ def npy_memory(file: IO[bytes], size: int) -> int:
         raise ValueError(f"its array must be of numbers or text, got {dtype} of shape {shape}")
     count = math.prod(shape)
     if file.tell() + count * dtype.itemsize != size:
-        raise ValueError(f"its array has shape {shape} and {size - file.tell()} bytes")
+        raise ValueError(f"its array has shape {shape} and {size - file.tell()} bytes, which do not fit together")
     return count * max(8, dtype.itemsize)
 
 

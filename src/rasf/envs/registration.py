@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 import gymnasium
 from gymnasium.envs.registration import register, registry
 
-OLDEST_GYMNASIUM = (1, 1)  # as in pyproject.toml
+OLDEST_GYMNASIUM = (1, 1)  # the lower bound in pyproject.toml
 
 
 def require_supported_gymnasium() -> None:
@@ -37,7 +37,7 @@ def register_environments() -> None:
 
 
 def is_registered(env_id: str) -> bool:
-    """Return whether an id is registered; for an unknown id, import MO-Gymnasium first, as it may register the id."""
+    """Return whether an id is registered. For an unknown id, first import MO-Gymnasium, which may register the id."""
     if env_id not in registry:
         with contextlib.suppress(ImportError):
             import mo_gymnasium  # noqa: F401  (the import registers ids)

@@ -5,8 +5,8 @@ A world has a description in Python (`TabularWorld`), and arrays for compiled lo
 without loss of speed. For a world outside rasf's packages, loops are compiled in every process, because rasf's cache on
 disk cannot detect changes in files of other packages. Other modules call a `TabularWorld` a compiled world.
 
-A state is a whole number from 0. Steps with the same features are of the same *kind*: row k of the table `kinds`
-contains the features of kind k. The table must have few rows, because a model counts transitions by kind.
+A state is a whole number, 0 or larger. Steps with the same features are of the same *kind*: row k of the table `kinds`
+contains the features of kind k. The table must have few rows, because learners count the transitions of every kind.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class WorldArrays(Protocol):
 
         Args:
             state: the state.
-            action: the action, from 0.
+            action: the action, counted from 0.
             draw: uniform random number in [0, 1), the only randomness of the step.
 
         Returns:
@@ -59,7 +59,7 @@ class TabularWorld(Protocol):
         step_limit: Number of steps after which an episode is truncated.
         kinds: Features (K, d) of every kind of step; all rows differ.
         failure: The kind of steps that are failures, None if there are no failures.
-        sizes: How many values each of the n numbers of an observation can have, (n,); the values are 0, 1, and so on.
+        sizes: Sizes (n,) of an observation: its number i is a whole number from 0 to sizes[i] - 1.
     """
 
     @property

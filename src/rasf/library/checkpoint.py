@@ -44,7 +44,8 @@ class Checkpoint:
 
     Args:
         path: The file. If the file exists, `begin` restores from it. Default: none.
-        seconds: Seconds between two writes, or more, so that writing takes at most 1/20 of the time. Default: 120.
+        seconds: Least number of seconds between two writes. It is larger if writing would otherwise take more than 1/20
+            of the time. Default: 120.
         parts: Parts by name, in addition to the parts of the trainer. Default: none.
         keep: Whether `finish` leaves the file in place. Default: False.
     """
@@ -92,7 +93,7 @@ class Checkpoint:
         return self.path is not None and time.monotonic() >= self._next
 
     def tick(self) -> None:
-        """Write the file if this is due. Call `tick` only when no part is in the middle of an update."""
+        """Write the file if it is `due`. Call `tick` only when no part is in the middle of an update."""
         if self.due:
             self.write()
 

@@ -6,10 +6,10 @@
     failures      steps that the environment, or the caller's rule, marks as failures
     sums          of every feature over an episode, undiscounted
 
-Failures, and features whose sum is 0 in some episodes, have the intervals of `event_interval`. These intervals have a
-positive width even if no event occurred: [0, 0.036] for 0 failures in 100 episodes. All other intervals are by the
-bootstrap. If all returns are equal, bootstrap intervals have width 0, and a remark says so. In a `Comparison` all risks
-have the same start states, so differences are computed episode by episode.
+Failures, and features whose sum is 0 in some episodes, have the intervals of `rasf.statistics.event_interval`. These
+intervals have a positive width even if no event occurred: [0, 0.036] for 0 failures in 100 episodes. All other
+intervals are by the bootstrap. If all returns are equal, bootstrap intervals have width 0, and a remark says so. In a
+`Comparison` all risks have the same start states, so differences are computed episode by episode.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rasf.library.calibration.bounds import Bounds
 
 WORST = 0.1  # share of the episodes in CVaR
-_FEW = 20  # with fewer episodes, returns are not compared with predictions
+_FEW = 20  # the returns of fewer episodes are not compared with predictions
 _NEAR = 0.25  # tolerated difference between realised and predicted mean, in standard deviations
 _ALIKE = 1.25  # tolerated factor between realised and predicted standard deviation
 _SURELY = 1.5  # factor by which 95 % intervals are widened, because several features are compared
@@ -219,7 +219,7 @@ class Report:
         return f"discounted returns differ from predictions ({', '.join(said)}): calibrate, or train for more steps"
 
     def _mispredicted_sum(self, predicted: Floats) -> list[str]:
-        """Return a clause on the feature whose predicted discounted sum is the most overoptimistic, in a list.
+        """Return a list with a clause on the feature whose predicted discounted sum is the most overoptimistic.
 
         The list is empty if no prediction is overoptimistic by more than chance explains. `predicted` (d,) are the
         predicted means of the discounted sums.
@@ -243,7 +243,7 @@ class Report:
         if self.acting_w is not None:
             for i in np.flatnonzero(self.acting_w != self.w):
                 weights = f"{self.acting_w[i]:g} instead of {self.w[i]:g}"
-                found.append(f"acts as if the weight of {self.feature_names[i]} were {weights}")
+                found.append(f"actions are chosen as if the weight of {self.feature_names[i]} were {weights}")
         if (self.returns == self.returns[0]).all():
             found.append(
                 f"all {self.episodes} returns are equal: intervals of width 0 are right only if nothing is random"
@@ -285,11 +285,11 @@ class Comparison:
                     self.reports[name] = replace(report, failures=np.zeros(report.episodes))
 
     def difference(self, name: str, measure: str = "return") -> Interval:
-        """Return the mean, over episodes, of the difference between a row and the first row.
+        """Return a measure of a row minus the same measure of the first row, averaged over episodes.
 
         Args:
             name: the name of the row.
-            measure: return, discounted, failures, or the name of a feature, whose sum is meant. Default: return.
+            measure: return, discounted, failures, or the name of a feature for its sum. Default: return.
 
         Returns:
             The mean difference with its interval.
@@ -302,7 +302,7 @@ class Comparison:
         return event_difference(mine, first) if measure == "failures" else mean_interval(mine - first)
 
     def remarks(self) -> list[str]:
-        """Return a sentence for each risk by whose own measure the returns of neutral acting are better.
+        """Return a sentence for each risk whose own measure rates the returns of neutral acting higher.
 
         Rows with limits or prices are skipped. Without a neutral row the list is empty.
         """

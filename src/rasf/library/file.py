@@ -1,8 +1,9 @@
 """Policy libraries as files, in the container format of `rasf.files`.
 
-    header     environment, sources, policies (weights w and risk of each), agent, notes, provenance, and, if the
-               library is calibrated, calibration
-    arrays     sources/.. return distributions, history/.. results of training, calibration/.. predictions and outcomes
+    header     the entries environment, sources, policies (weights w and risk of each), agent, notes and provenance; and
+               calibration, if the library is calibrated
+    arrays     sources/..: return distributions; history/..: results of training; calibration/..: predictions and
+               realised values
 
 A file is not trusted, even if its checksums are correct: all of it is validated, and nothing in it is executed.
 """

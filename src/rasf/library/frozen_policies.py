@@ -28,7 +28,7 @@ class Scores(NamedTuple):
     """Scores (GPE) of K policies and A actions at B observations, for one task and risk.
 
     Attributes:
-        values: Values of the risk (K, B, A).
+        values: Values (K, B, A) of the risk measure of the return.
         mean: Means (K, B, A) of the return.
         std: Standard deviations (K, B, A) of the return; nan if not learned.
         seen: Whether any policy has data for each observation (B,).
@@ -45,7 +45,7 @@ class Explanation:
     """The scores behind a choice, for one observation or a batch of B; `np.asarray` of an explanation is `values`.
 
     Attributes:
-        values: Values of the risk (K, A), or (K, B, A) for a batch.
+        values: Values of the risk measure of the return, (K, A), or (K, B, A) for a batch.
         mean: Means of the return, of the same shape.
         std: Standard deviations of the return, of the same shape; nan if not learned.
         seen: Whether any policy has data for the observation, () or (B,).
@@ -57,7 +57,7 @@ class Explanation:
         bounds: The bounds of a calibrated library for one observation, else None.
         candidate: The index of the action among the A scored actions, () or (B,).
         proposals: If actions are vectors, the A scored actions as the environment takes them, (A, ..) or (B, A, ..).
-            Policy j takes action j. None if actions are numbered.
+            Action j is the proposal of policy j. None if actions are numbered.
     """
 
     values: Floats
@@ -161,7 +161,7 @@ class FrozenPolicies(Protocol):
         """Return the candidates (B, A, P) at observations (B, n) if actions are vectors, else None."""
 
     def arrays(self, precision: str = "single") -> Arrays:
-        """Return the arrays of the library's file; `precision` "half" is for the weights of networks."""
+        """Return the arrays of the library's file; `precision` "half" applies to weights of networks."""
 
     def describe(self) -> Header:
         """Return the sizes and the kind of the policies, as JSON."""

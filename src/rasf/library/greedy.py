@@ -25,7 +25,7 @@ from rasf.envs.gymnasium.vector import SyncEnvs
 TIMES = 10
 _SHARE = 200  # a check takes 1 / _SHARE of the steps of training
 _LEAST, _MOST = 50, 2_000  # smallest and largest number of steps of a check
-_FAIR = 0.5  # share of training after which results count for the notes
+_FAIR = 0.5  # share of training after which the results of checks count for the notes
 _CLEARLY = 1.0  # margin by which policies should earn more than random actions, in standard errors
 _SURELY = 3.0  # tolerated difference between returns and predictions, in standard errors
 _FEW = 5  # predictions are compared only for policies with at least this number of late episodes
@@ -89,7 +89,7 @@ class GreedyCheck:
         self._foreseen: dict[int, list[tuple[float, float, float]]] = {}
 
     def look(self, share: float, policy: int, w: Floats, greedy: Greedy) -> dict[str, float]:
-        """If a check is due, evaluate a policy, and return the results as extras of `TrainingProgress`.
+        """If a check is due, evaluate a policy, and return the results for `TrainingProgress.extras`.
 
         Args:
             share: The share of training that is done.
@@ -153,7 +153,7 @@ class GreedyCheck:
             return None
         off, ratios = [], []
         for means, stds, returns in every:
-            rounding = 1e-4 * max(1.0, np.abs(returns).max())  # keeps divisors above 0 if all returns are equal
+            rounding = 1e-4 * max(1.0, np.abs(returns).max())  # keeps the divisors above 0 if all returns are equal
             spread = float(np.hypot(returns.std(ddof=1), rounding))
             off.append((returns - means) / spread)
             ratios.append((np.mean(stds**2) + means.var() + rounding**2) / spread**2)

@@ -130,13 +130,13 @@ def learn(
         margin: Largest loss of value by exploring an action other than the best, in units of the largest known reward.
             Default: 0.1.
         optimism: Assumed value of an untried action, in units of the largest known reward. Default: 0.3.
-        prior: Largest number of virtual tries that are added to the tries of an action in a state. Virtual tries fail
-            as often as tries in similar states. Default: 20.
+        prior: Largest number of virtual tries that are added to the tries of an action in a state. Virtual tries end
+            the episode with a negative reward as often as tries in similar states. Default: 20.
 
     Settings of networks (see also rasf.NetworkSettings). If two defaults are given, the second is for "rasfdqn":
         widths: Units of the hidden layers. Default: (256, 256) / (64, 64).
         shared: Whether all policies share the hidden layers. Default: False / True.
-        objects: How many numbers describe an object, if an observation is a list of objects. Default: 0.
+        objects: How many numbers describe an object, if an observation is a list of objects; else 0. Default: 0.
         frequency: Standard deviation of the initial frequencies of a first layer of sines; 0 for a first layer of tanh.
             Default: 0.
         horizon: "continuing": learned returns continue after a time limit. "episode": learned returns end at the time
@@ -152,7 +152,7 @@ def learn(
             Default: 0 / 1000.
         warmup: Random steps before the first update, which determine the scale of inputs and features.
             Default: 0 / 500.
-        replay: Steps that the replay keeps; 0 keeps all. Default: 0.
+        replay: Steps that the replay buffer keeps; 0 keeps all. Default: 0.
         prioritised: Share of a batch drawn by prioritised replay. Default: 0 / 0.5.
         epsilon: Probability of a random action. Default: 0.1 / 0.05.
         exploration: Share of training in which epsilon decreases linearly from 1 to `epsilon`. Default: 0 / 0.2.
@@ -178,7 +178,7 @@ def learn(
         n_step: Always 1.
         noise: Standard deviation of the Gaussian noise on actions in training, where actions range from -1 to 1.
             Default: 0.2.
-        policies_per_update: Largest number of policies that learn in an update; with more, they take turns. Default: 8.
+        policies_per_update: Largest number of policies that learn in an update. More policies take turns. Default: 8.
 
     Returns:
         A `PolicyLibrary`. Its `history` has the return and the failures of each policy in training, and its `notes`

@@ -48,7 +48,9 @@ def test_prices_are_a_control_and_sums_are_shown(trained, command, here):
     assert rows["price 1 10"]["sums"] == {name: list(interval) for name, interval in report.sums.items()}
     assert "sums of features" in out
     assert "price 1 10 against neutral, episode by episode" in out
-    assert "price 1 10: acts as if the weight of feature 1 were -11 instead of -1" in " ".join(out.split())
+    assert "price 1 10: actions are chosen as if the weight of feature 1 were -11 instead of -1" in " ".join(
+        out.split()
+    )
     (here / "ask.toml").write_text('file = "coin.rasf"\nw = [1, -1]\njson = "-"\nepisodes = 4\n[price]\n1 = 4\n')
     asked = json.loads(command("evaluate", "--config", "ask.toml", "--risk", "neutral")[1])
     assert list(asked["comparisons"][0]["risks"]) == ["neutral", "price 1 4"]

@@ -209,7 +209,7 @@ def test_once_is_a_support_of_its_own(command, here):
         assert code != 0
         assert any(words in one for one in said), said
     code, *said = command(*deep, "--overwrite", "--agent", "sfdqn", "--once", "1")
-    assert any("once is for agents with histograms or events" in one for one in said), said
+    assert any("once is for agents that learn histograms or means of events" in one for one in said), said
 
 
 # --- refusals

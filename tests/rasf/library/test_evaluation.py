@@ -364,7 +364,7 @@ def test_prices_are_a_control(library):
     np.testing.assert_array_equal(dear.phi, library.evaluate(gamble(), [0.0, 1.0, -9.0], NEUTRAL, 40).phi)
     np.testing.assert_array_equal(dear.w, w)
     assert dear.describe()["acting_w"] == [0.0, 1.0, -9.0]
-    assert "acts as if the weight of feature 2 were -9 instead of 0" in str(dear)
+    assert "actions are chosen as if the weight of feature 2 were -9 instead of 0" in str(dear)
     assert neutral.acting_w is None
     alone = library.evaluate(gamble(), w, NEUTRAL, 40, prices={2: 9})
     np.testing.assert_array_equal(alone.phi, dear.phi)

@@ -14,8 +14,8 @@ The header of a part describes the environment. A part of N steps has these arra
 
 A process that is killed loses the steps since the last part. A later recorder with the same environment can continue in
 the same folder; an episode that was cut off counts as truncated. An action that the environment does not have raises
-ValueError, and the episode goes on. A step whose result a log cannot contain, such as features that are not finite,
-also raises ValueError, and the episode is cut off before this step.
+ValueError, and the episode goes on. If a log cannot contain the result of a step, for example features that are not
+finite, the step raises ValueError, and the episode is cut off before this step.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Recorder(gymnasium.Wrapper):
         phi: function that computes the features of a step, as for `rasf.learn`; `step` still returns the environment's
             own reward. Default: None; the features are then the environment's own vector reward.
         steps_per_part: number of steps after which a part is written. Default: 5,000.
-        seconds_per_part: time in seconds after which the next step writes a part. Default: 30.
+        seconds_per_part: a step also writes a part if the last part is older than this number of seconds. Default: 30.
 
     Raises:
         ValueError: if an argument is invalid, another recorder writes to the folder, or the folder contains the log of
@@ -130,7 +130,7 @@ class Recorder(gymnasium.Wrapper):
             )
         episode = arrays.get("episode", np.zeros(0)).reshape(-1)
         if episode.dtype != np.int64 or not 0 <= episode.max(initial=0) < _MOST_EPISODES:
-            raise ValueError(f"{last[0]} is damaged: it must have the number of each episode")
+            raise ValueError(f"{last[0]} is damaged: it must give every step the number of its episode")
         return int(last[0].stem.removeprefix("part-")) + 1, int(episode.max(initial=-1))
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[object, Info]:
@@ -191,7 +191,10 @@ class Recorder(gymnasium.Wrapper):
         return box.unit(given[None])[0].astype(np.float32)
 
     def _number_of(self, action: object) -> int | npt.NDArray[np.float32]:
-        """Return the action counted from 0, given a number of Python, numpy or a similar package."""
+        """Return an action as the log stores it: counted from 0, or as a vector (m,) in [-1, 1] for a Box.
+
+        A discrete action may be a number of Python, numpy or a similar package.
+        """
         first, last = self.description.first_action, self.description.first_action + self.description.n_actions - 1
         if self.description.box is not None:
             return self._vector_of(action, self.description.box)

@@ -3,7 +3,8 @@
 The features are the environment's own vector reward (MO-Gymnasium's convention). `FeatureReward` gives any environment
 such a reward, from a function `phi(obs, action, next_obs, info)`, where `action` is as in the environment's action
 space. If phi also has parameters named `reward`, `terminated` or `truncated`, these are passed by name. The actions of
-a `FeatureEnvironment` are those of `rasf.envs.gymnasium.actions`: 0 to n_actions - 1, or vectors in [-1, 1].
+a `FeatureEnvironment` are those of `rasf.envs.gymnasium.actions`: 0 to n_actions - 1, or vectors in [-1, 1]. This
+module uses these words:
 
     bounds          lowest and highest value (d, 2) of each feature in a step, from `reward_space`; None unless all
                     bounds are known
@@ -228,8 +229,8 @@ def estimate_bounds(env: FeatureEnvironment, steps: int = 2000, seed: int = 0, m
         env: the environment, which is reset.
         steps: number of steps. Default: 2,000.
         seed: seed of the episodes and actions. Default: 0.
-        margin: widening on each side, as a multiple of the observed range. The widening is at least 0.001, and also at
-            least 0.001 times the largest absolute value. Default: 0.5.
+        margin: widening on each side, as a multiple of the feature's observed range. The widening is at least 0.001,
+            and at least 0.001 times the feature's largest observed absolute value. Default: 0.5.
     """
     steps, margin = whole("steps", steps), number("margin", margin, 0.0)
     rng = np.random.default_rng(seed)
@@ -249,7 +250,7 @@ def estimate_bounds(env: FeatureEnvironment, steps: int = 2000, seed: int = 0, m
 def make(env_id: str, kwargs: Info) -> gymnasium.Env:
     """Make an environment by its id, without Gymnasium's checker, which rejects vector rewards."""
     if ":" not in env_id:
-        is_registered(env_id)  # imports MO-Gymnasium if necessary
+        is_registered(env_id)  # this call imports MO-Gymnasium if the id is unknown
     try:
         return gymnasium.make(env_id, disable_env_checker=True, **kwargs)
     except gymnasium.error.UnregisteredEnv:
@@ -306,7 +307,7 @@ def time_limit_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> int | None
 
 
 def owners_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[object]:
-    """Yield the objects whose attributes may describe the reward (`declarations`), outermost first.
+    """Yield the objects whose attributes may describe the reward (`FeatureSource`), outermost first.
 
     These objects are the wrappers down to the wrapper that makes the reward, which is a `FeatureReward` (followed by
     its phi) or a wrapper with its own `reward_space`. Without such a wrapper, the last object is the environment

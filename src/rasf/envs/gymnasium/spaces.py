@@ -1,6 +1,6 @@
 """Observation spaces as JSON, and the arrays in an observation of such a space.
 
-    describe(space)       returns a Gymnasium space as a JSON object, with the entry "kind" and the sizes and bounds
+    describe(space)       returns a Gymnasium space as a JSON object: its "kind", its sizes and its bounds
     leaves(description)   returns the arrays (leaves) of an observation in order, each with its path. All fields are
                           checked, because a description may come from an untrusted file. The memory used grows with
                           the length of the description, not with the sizes in the description
@@ -23,7 +23,7 @@ from rasf.files import Header
 if TYPE_CHECKING:
     import gymnasium
 
-# how an array is found in a nested space: for each level, the key in a Dict or (index, length) in a Tuple
+# the place of an array in a nested space: on each level, the key in a Dict, or (index, length) for a Tuple
 Path = tuple[str | tuple[int, int], ...]
 MAX_SIZE = 2**31  # largest number of entries in an observation
 MAX_CHOICES = 2**53  # larger whole numbers are not exact in float64, which tables use

@@ -1,16 +1,16 @@
 """`Tape`: a record from which an environment is restored in another process, without access to its internals.
 
 Gymnasium's environments are deterministic given the seed of `reset` and the actions. So a tape records the seed of the
-first reset and all actions. For a single environment, the tape also records the state of the environment's own
-generator (`np_random`) before the last reset. Then it is usually enough to repeat the running episode:
+last reset with a seed, and all actions since then. For a single environment, the tape also records the state of the
+environment's generator (`np_random`) before the last reset. Then it is usually enough to repeat the running episode:
 
     1. set the generator, reset, repeat the actions of the running episode, and compare the observation and the
        generator with the recorded observation and generator
-    2. if they differ, reset with the first seed, repeat all actions, and compare again
+    2. if they differ, reset with the recorded seed, repeat all recorded actions, and compare again
 
 Step 1 is tried on a copy first. If it fails on the copy, step 2 starts from the original environment, which is not yet
 stepped. This matters for wrappers whose state outlives episodes, such as the mean of all observations. For vector
-environments, and for environments that cannot be copied, all actions are repeated. If the result differs after step 2,
+environments, and for environments that cannot be copied, only step 2 is taken. If the result differs after step 2,
 the environment is not deterministic given its seed, and ValueError is raised.
 """
 
@@ -48,7 +48,7 @@ class Tape:
         self._each = (env.num_envs,) if hasattr(env, "num_envs") else ()  # shape of the actions in a step
         self.obs: object = None
         self._seed = 0
-        self._generator: Header | None = None  # the generator's state before the last reset; None if that had a seed
+        self._generator: Header | None = None  # its state before the last reset; None if that reset had a seed
         self._size, self._actions, self._resets = env.actions.size, _empty(env), array("q")
         env.tape = self
 

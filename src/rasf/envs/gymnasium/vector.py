@@ -1,10 +1,10 @@
 """Several environments that are stepped together, to train networks or to run episodes in parallel.
 
-A step of n environments has observations (n, m), with m numbers for each environment, and d features (n, d), both
-float32. `open_vector` takes an id or a factory and steps n copies in this process (`SyncEnvs`), or it takes a vector
-environment of Gymnasium (`VectorEnvAdapter`). When an episode ends, its environment is reset in one of four ways. A
-vector environment declares in metadata["autoreset_mode"] which of the last three it uses. A step that only resets is
-not *valid*.
+A step of n environments has observations (n, m) of m numbers each, and d features (n, d). Both arrays are float32.
+`open_vector` takes an id or a factory and steps n copies in this process (`SyncEnvs`), or it takes a vector environment
+of Gymnasium (`VectorEnvAdapter`). When an episode ends, its environment is reset in one of four ways. A vector
+environment declares in metadata["autoreset_mode"] which of the last three it uses. A step that only resets is not
+*valid*.
 
     SyncEnvs     resets in the last step of an episode; every step is valid
     SAME_STEP    resets in the last step of an episode; every step is valid. info["final_obs"] and info["final_info"]
@@ -209,7 +209,7 @@ class VectorEnvAdapter(_Vector):
 
     def step_each(self, actions: Mapping[int, Any]) -> dict[int, Step]:
         """Take a step in all environments, and return the steps of the environments in `actions`."""
-        waiting = next(iter(actions.values()))  # any action: the steps of the other environments are dropped
+        waiting = next(iter(actions.values()))  # the other environments take this action, and their steps are dropped
         step, info = self._step([actions.get(i, waiting) for i in range(self.num_envs)], as_vectors=False)
         parts, ended = (step.next_obs, step.phi, *map(np.ndarray.tolist, step[2:5])), step.terminated | step.truncated
         steps = zip(*parts, (self._info_of(info, i, over) for i, over in enumerate(ended.tolist())), strict=True)
@@ -230,7 +230,7 @@ class VectorEnvAdapter(_Vector):
         return raw
 
     def _step(self, actions: npt.ArrayLike, as_vectors: bool) -> tuple[VectorStep, Info]:
-        """Take a step; the observations are network inputs (n, m) if `as_vectors`, otherwise lists."""
+        """Take a step; observations are network inputs (n, m) if `as_vectors`, otherwise a list of n observations."""
         taken = self.actions.own_batch(self._counted(actions))
         answer = self._advance(taken)
         next_raw, _, terminated, truncated, info = answer
@@ -375,7 +375,7 @@ class VectorEnvAdapter(_Vector):
 
 
 def _row(info: Info, i: int) -> Info:
-    """Return the info of environment i; the mask `_key` marks the environments that have a value of `key`."""
+    """Return the info of environment i; the mask info["_key"] says which environments have a value in info["key"]."""
     found: Info = {}
     for key, value in info.items():
         if not (key.startswith("_") and key[1:] in info) and (f"_{key}" not in info or info[f"_{key}"][i]):

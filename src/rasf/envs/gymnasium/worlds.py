@@ -15,7 +15,7 @@ from rasf.world import Noise, State, World, action_size
 
 
 def world_environment(world: World) -> gymnasium.Env:
-    """Return the environment that is registered for the world; if there is none, one that steps the world in jax."""
+    """Return the environment that is registered for the world, or else an environment that steps the world in jax."""
     env_id, kwargs = getattr(world, "registered", (None, {}))
     return WorldEnv(world) if env_id is None else gymnasium.make(env_id, **kwargs)
 

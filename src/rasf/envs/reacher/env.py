@@ -1,8 +1,8 @@
 """`rasf/Reacher-v0`: the reacher for Gymnasium, in MO-Gymnasium's convention (the reward is the vector phi).
 
-Arguments and dynamics are those of `Reacher`, but computed in numpy and double precision. The arm is simulated in
-closed form or by MuJoCo. Episodes never terminate. The environment truncates episodes, so it is registered without
-`max_episode_steps`.
+The environment is a `Reacher` that is stepped in numpy with double precision. The arm is simulated in closed form
+(`rasf.envs.reacher.arm`) or by MuJoCo. Episodes never terminate. The environment truncates episodes itself, so it is
+registered without `max_episode_steps`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _ARM, _JOINT, _TIP = (70, 74, 82), (176, 182, 190), (0, 0, 0)
 class ReacherEnv(gym.Env[Floats32, Any]):
     """The reacher with the observations of `Reacher.observe`.
 
-    Action 3 i + j gives the shoulder the torque i - 1 and the elbow the torque j - 1. With `continuous=True`, an action
-    is the vector of both torques, in [-1, 1].
+    Action 3 i + j, for i and j from 0 to 2, gives the shoulder the torque i - 1 and the elbow the torque j - 1. With
+    `continuous=True`, an action is the vector of both torques, in [-1, 1].
 
     Args:
         engine: how the arm is simulated, "closed_form" or "mujoco". Default: "closed_form".

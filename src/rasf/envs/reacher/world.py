@@ -8,8 +8,8 @@ a step, the step is a failure with probability `failure_probability`. A failure 
 target g is w = e_g - 3 e_13 (unit vectors e).
 
 A state (q1, q2, w1, w2) has the angles and angular velocities of shoulder and elbow. `Reacher` contains the parameters.
-Random keys are arguments. `step` draws its noise from a key, in `noise`, and then takes the step, in `advance`. Loops
-that draw the noise of many steps at once call these two methods.
+`step` takes a random key. It calls `noise`, which draws the random numbers of the step, and then `advance`, which takes
+the step. Loops that draw the random numbers of many steps at once call `noise` and `advance` themselves.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ELBOW_SCALE, _SPEED_SCALE = 3.0, 0.1
 
 
 class Noise(NamedTuple):
-    """The random numbers of a step: noise of the torques (2,), and a uniform number that decides if the step fails."""
+    """The random numbers of a step: noise of the torques (2,), and a uniform number that decides on a failure."""
 
     torque: Array
     failure: Array
@@ -59,7 +59,7 @@ class Reacher:
         episode_length: Number of steps after which an episode is truncated. Default: 500.
         observation: "raw" is (q1, 0.1 w1, q2 / 3, 0.1 w2) with unbounded q1, as in the paper's code; "wrapped" has q1
             in [-pi, pi); "sincos" has the sines and cosines of both angles in place of the angles. Default: "raw".
-        continuous: Whether an action is a vector of two torques instead of one of nine numbers. Default: False.
+        continuous: Whether an action is a vector of two torques, instead of an index from 0 to 8. Default: False.
     """
 
     targets: tuple[tuple[float, float], ...] = TRAINING_TARGETS + TEST_TARGETS
@@ -173,7 +173,7 @@ class Reacher:
 
     @property
     def events(self) -> tuple[int, ...]:
-        """The indices of rare features that are never negative: only the index of failure."""
+        """The indices of events, which are rare features that are never negative: only the index of failure."""
         return (self.n_features - 1,)
 
     def target_positions(self, targets: tuple[int, ...] | None = None) -> Floats:
@@ -213,7 +213,8 @@ class Reacher:
             state: state (4,) of the arm.
             action: index of the action, or the vector of torques (2,).
             noise: the random numbers of the step.
-            physics: function of state and torques (2,) that returns the next state. Default: the closed form.
+            physics: function of state and torques (2,) that returns the next state. Default: the closed-form motion of
+                the arm, `rasf.envs.reacher.arm.physics`.
 
         Returns:
             The next state (4,) and the features (d,).
@@ -224,7 +225,7 @@ class Reacher:
         return next_state, self.features(self.tip(state, next_state), noise.failure)
 
     def tip(self, state: Array, next_state: Array) -> Array:
-        """Return the position (.., 2) of the tip that the features of a step depend on: the tip in the next state.
+        """Return the position (.., 2) of the tip that determines a step's features: that in the next state.
 
         Args:
             state: states (.., 4) before the step. Only subclasses use them.
@@ -255,7 +256,7 @@ class Reacher:
 
         Args:
             tip: positions (.., 2) of the tip.
-            chance: uniform numbers (..) in [0, 1) that decide whether a step to a risky circle is a failure.
+            chance: uniform numbers (..) in [0, 1) that decide whether a step into a risky circle is a failure.
         """
         xp = array_namespace(tip)
         distances = self.distances(tip)

@@ -47,7 +47,7 @@ class Actor:
         return self._rule.prices(self._memory) if len(self._fresh) else {}
 
     def remarks(self) -> list[str]:
-        """Return a sentence for each episode whose limits cannot be kept, but are exceeded as little as possible."""
+        """Return a sentence for each episode whose limits cannot all be kept; the excess is as small as possible."""
         return list(filter(None, self._rule.not_kept(self._memory))) if len(self._fresh) else []
 
     def reset(self, over: npt.ArrayLike | None = None) -> None:
@@ -66,7 +66,7 @@ class Actor:
         self._fresh = self._fresh | mask
 
     def act(self, obs: object) -> Any:
-        """Return the action for one observation, or actions (B, ..), as the environment takes them.
+        """Return the action for one observation, or actions (B, ..) for a batch, as the environment takes them.
 
         Args:
             obs: An observation, or a batch with one observation for each episode.

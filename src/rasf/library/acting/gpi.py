@@ -1,4 +1,4 @@
-"""Generalised policy improvement: the best action of the best policy, by the risk of the remaining return."""
+"""Generalised policy improvement (GPI): the action with the best score over all policies, for the remaining return."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rasf.library.acting.rule import ActingRule, Memory, Observations
 
 
 class PerStateRisk(ActingRule):
-    """Acting for the per-state risk of the remaining return, as in the paper."""
+    """Acting for the per-state risk: the risk of the remaining return, as in the paper."""
 
     @property
     def per_state(self) -> bool:

@@ -120,7 +120,10 @@ class WithinLimits(ActingRule):
         return np.stack([self.sources.scores(obs, one, NEUTRAL).mean for one in each], axis=-1)
 
     def _budget(self, obs: Observations, memory: Memory, costs: Floats) -> Floats:
-        """Return the budget (B, m): first the limits, at later choices the selected policy's costs + spare / gamma."""
+        """Return the budget (B, m), which is the limits at the first choice.
+
+        At later choices, it is the costs of the selected policy's own action, plus spare / gamma.
+        """
         source, spare = memory.own["source"], memory.own["spare"]
         budget = spare.copy()
         for i in set(source[source >= 0].tolist()):

@@ -28,7 +28,7 @@ from rasf.transfer import gpi
 
 NEUTRAL = MeanVariance(0.0)
 Observations = npt.NDArray[np.generic]  # (B, n), encoded for the policies
-Choose = Callable[[Floats], Ints]  # from values (K, B, A) to choices (B,), numbered policy * A + action
+Choose = Callable[[Floats], Ints]  # maps values (K, B, A) to choices (B,), numbered policy * A + action
 
 
 @dataclass
@@ -140,7 +140,7 @@ class ActingRule(ABC):
         """Return values (K, B, A), to be maximised, at observations (B, n); -inf where a policy has no data."""
 
     def means(self, obs: Observations) -> Floats | None:
-        """Return means (K, B, A) that break ties between values; None if ties go to the lowest index."""
+        """Return mean returns (K, B, A), which break ties between values; None if ties go to the lowest index."""
         return None
 
     def choose(self, obs: Observations, memory: Memory, values: Floats) -> Ints:
@@ -192,7 +192,7 @@ class ActingRule(ABC):
         return {}
 
     def not_kept(self, memory: Memory) -> list[str]:
-        """Return for each episode a sentence on limits that cannot be kept; an empty text if there are none."""
+        """Return a sentence for each episode whose limits cannot all be kept, and an empty text for other episodes."""
         return []
 
 

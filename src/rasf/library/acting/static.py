@@ -40,7 +40,7 @@ class StaticRisk(ActingRule):
         return self._returns(obs).utilities(self._risk, so_far[:, None], memory.discount[:, None])
 
     def means(self, obs: Observations) -> Floats:
-        """Return means (K, B, A) to break ties. The utility of CVaR, for example, is constant above the threshold."""
+        """Return mean returns (K, B, A), which break ties: CVaR's utility is constant above the threshold."""
         return self._returns(obs).means()
 
     @property

@@ -27,7 +27,7 @@ class Where(Flag):
 
     LEARN = auto()  # `rasf.learn`
     LOG = auto()  # `rasf.learn_from`, and `rasf train --from`
-    FLAG = auto()  # a flag of the command, or a configuration file
+    FLAG = auto()  # a flag of a command, or a configuration file
     SWEEP = auto()  # a sweep file
 
 
@@ -156,7 +156,7 @@ _FILE = Argument("file", "A library made by `rasf train`.", readers.path, metava
 _ENV = Argument("env", "The id of an environment to act in.", readers.text, FLAG, "the environment of training")
 _RISK = Argument("risk", "One or several risks to act for.", readers.risks, FLAG | SWEEP,
                  "neutral and the training risks", metavar="cvar:0.1", many=True)  # fmt: skip
-_PHI = Argument("phi", "The function of the features, for a library trained with phi.", readers.function,
+_PHI = Argument("phi", "The function that computes the features, for a library trained with phi.", readers.function,
                 metavar=_MODULE)  # fmt: skip
 _MAX_STEPS = Argument("max_steps", "Steps after which an episode is truncated.", whole, FLAG | SWEEP)
 EVALUATION = (
@@ -190,7 +190,8 @@ CALIBRATION = (
     Argument("out", "A file to write the library to.", readers.path, FLAG, "FILE itself", metavar="FILE"),
     _ENV, _ENV_ARG,
     Argument("episodes", "Total number of episodes.", partial(whole, least=2), FLAG, "4000"),
-    Argument("tasks", "A number of tasks to draw.", partial(whole, least=2), FLAG, "10 to 60"),
+    Argument("tasks", "A number of tasks to draw.", partial(whole, least=2), FLAG,
+             "10 to 60, more for more episodes"),
     Argument("tasks", "Reward weights of one task, in place of drawn tasks.", readers.weights, flag="w",
              metavar="1,0,.1", many=True),
     _RISK, _PHI, _MAX_STEPS,

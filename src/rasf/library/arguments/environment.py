@@ -32,7 +32,7 @@ _FEW = 100_000  # largest number of possible observations for which a table is c
 _LONG = 48  # largest size of an observation for which a table is chosen; a flattened view of 7 x 7 cells is larger
 _RECURRING = 20_000  # steps of the random walk that tests whether observations recur
 _NEW = 0.2  # a table is chosen if at most this share of the observations in the second half of this walk is new
-_WALK = 2_000  # steps of the random walk that estimates bounds; steps after which recurrence is first tested
+_WALK = 2_000  # steps of the random walk that estimates bounds; the other walk first tests recurrence then
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class GivenEnvironment:
 
     def open(self, agent: str, risks: Sequence[Risk], seed: int) -> tuple[Opened, AgentSpec, list[str]]:
         """Return the open environment, the agent (for "auto", a chosen agent), and notes on the choice of the agent."""
-        if is_world(self.env):  # for these, Gymnasium need not be installed
+        if is_world(self.env):  # worlds written in jax do not need Gymnasium
             from rasf.library.networks.worlds import WorldAdapter
 
             size = action_size(self.env)
@@ -154,7 +154,7 @@ def _of_networks(agent: str, given: str) -> AgentSpec:
 
 
 def _fitting(spec: AgentSpec, size: int) -> AgentSpec:
-    """Return the agent; raise ValueError if it is not for vectors of `size` numbers (for size 0: numbered actions)."""
+    """Return the agent; raise ValueError if its actions are not vectors of `size` numbers (0: numbered actions)."""
     if spec.continuous == bool(size):
         return spec
     fitting = ", ".join(one.name for one in AGENTS.values() if one.makes_library and one.continuous == bool(size))
@@ -163,7 +163,7 @@ def _fitting(spec: AgentSpec, size: int) -> AgentSpec:
 
 
 def networks_for(risks: Sequence[Risk], action_size: int = 0) -> AgentSpec:
-    """Return the networks that "auto" chooses.
+    """Return the agent with networks that agent="auto" chooses.
 
     Args:
         risks: The risks that policies are trained for.
@@ -206,7 +206,7 @@ def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ())
         shape = encoder.images[0]
         return networks, f"observations are images of shape {shape}, from which tables cannot generalise"
     if encoder.size > _LONG:
-        return networks, f"observations have {encoder.size} numbers each, too many for a table's keys"
+        return networks, f"observations have {encoder.size} numbers each, too many for a table"
     rng, seen, half = np.random.default_rng(seed), set(), 0
     obs = env.reset(seed)
     for t in range(1, _RECURRING + 1):

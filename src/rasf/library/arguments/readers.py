@@ -161,7 +161,7 @@ def assignments(name: str, value: object) -> Header:
 
 
 def limits(name: str, value: object) -> dict[str, tuple[float, bool]]:
-    """Read each feature's limit and whether the limit is per episode: text such as failure=0.05/episode, or a table."""
+    """Read limits of features, each with whether it is per episode: text such as failure=0.05/episode, or a table."""
     each = [f"{key}={bound}" for key, bound in value.items()] if isinstance(value, dict) else value
 
     def bound(written: str) -> tuple[float, bool]:
@@ -255,7 +255,7 @@ def function(name: str, value: object) -> Callable[..., object]:
 
 
 def imported(module: str, otherwise: str) -> ModuleType:
-    """Import a module that a user names, also from the working directory; an error message begins with `otherwise`."""
+    """Import a module by its name, also from the working directory; an error message begins with `otherwise`."""
     add_cwd_to_path()
     try:
         return import_module(module)

@@ -44,7 +44,7 @@ def drawn_tasks(
         tasks: Weights (n, d), or a number n of tasks to draw.
         d: The number of features.
         of_its_own: A function that draws n weightings (n, d) from the environment's own distribution of tasks, and
-            returns None if the environment has no distribution. None if there is no environment.
+            returns None if the environment has no distribution. Without an environment, this argument is None.
         seed: Seed of the drawing.
         notes: A list to which a sentence on drawn weights is appended.
         signs: Signs (d,) of the weights: 1, -1, or 0 for either. None if the signs are not known. Default: None.
@@ -103,5 +103,5 @@ def checked_once(given: Sequence[int], d: int, spec: AgentSpec) -> list[int]:
     if not listed or len({*given}) < len(given):
         raise ValueError(f"once must be different indices of features, 0 to {d - 1}, got {given!r:.60}")
     if len(given) and spec.law not in (LawKind.HISTOGRAM, LawKind.MEAN_LOW_RANK):
-        raise ValueError(f"once is for agents with histograms or events; {spec} has neither")
+        raise ValueError(f"once is for agents that learn histograms or means of events; {spec} learns neither")
     return [int(i) for i in given]

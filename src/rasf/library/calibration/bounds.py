@@ -4,10 +4,10 @@ A calibration runs a few episodes of each query (a task at a risk), and records 
 Bounds are order statistics of these errors, as in conformal prediction: 95 % of new queries from the same distribution
 keep their bound, for any distribution of the errors. Errors vary between queries, and also by chance, because each
 query has few episodes. The standard error of the part due to chance is known. Errors are shrunk accordingly, so that a
-bound is on the expectation for a query and not on the mean of a few episodes. Shrinking restores the variance between
-queries, but not the shape of the distribution. So coverage falls below 95 % if only few queries have large errors and
-the part due to chance is large. In a simulation in the tests, in which a tenth of the queries have large errors,
-coverage is 92 %.
+bound holds for the expectation of a query and not for the mean of a few episodes. Shrinking restores the variance
+between queries, but not the shape of the distribution. So coverage falls below 95 % if only few queries have large
+errors and the part due to chance is large. In a simulation in the tests, in which a tenth of the queries have large
+errors, coverage is 92 %.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def bounds_of_errors(errors: Floats, by_chance: Floats, level: float) -> tuple[F
     """
     n, ordered = len(errors), np.sort(shrunk(errors, by_chance), axis=0)
     rank = min(n, int(np.ceil((n + 1) * level)))
-    unsure = AT_THE_LEVEL * np.sqrt(errors.var(axis=0, ddof=1) / n)  # allowance for the error of the mean of n errors
+    unsure = AT_THE_LEVEL * np.sqrt(errors.var(axis=0, ddof=1) / n)  # the mean of n errors has a sampling error
     return ordered[n - rank] - unsure, ordered[rank - 1] + unsure
 
 
@@ -107,5 +107,5 @@ def shrunk(errors: Floats, by_chance: Floats) -> Floats:
 
 
 def enough(level: float) -> int:
-    """Return the least number of queries for a bound of this level. With fewer, the bound is the largest error."""
+    """Return the least number of queries for a bound of this level. For fewer, the largest error is the bound."""
     return int(np.ceil(level / (1 - level) - 1e-9))

@@ -49,7 +49,7 @@ from rasf.risk.names import is_neutral, risk_to_text, stored_risk
 
 _STRICT = 0.975  # limits are tightened to this level, so that 95 % are kept despite sampling noise
 _LIMITED = "within limits"
-_OFF_SPREADS = 0.25  # tolerated error of mean and CVaR, in realised spreads
+_OFF_SPREADS = 0.25  # tolerated error of mean and CVaR, as a multiple of the realised spread
 _OFF_TIMES = 1.5  # tolerated ratio of predicted and realised spread, and of predicted and realised costs
 _NEGLIGIBLE = 0.02  # errors below this share of the return, or of the largest cost, do not count
 _TRY = (
@@ -85,7 +85,7 @@ class Calibration:
         error: Standard errors (J, q) of the realised values, on the scale of `Scale.errors`.
         names: The names of the c features that are costs.
         costs: The indices (c,) of these features.
-        signs: The signs (c,) of these features: 1 for a cost, -1 for a cost that is a negative feature.
+        signs: The signs (c,) of these features: 1 if the feature is never negative, -1 if it is never positive.
         spread: The standard deviation of the discounted return, averaged over queries.
         episodes: The total number of episodes.
         seed: The seed of the tasks and the episodes.
@@ -121,8 +121,8 @@ class Calibration:
     def groups(self) -> dict[str, Bools]:
         """Return the groups of queries that share bounds, as masks (J,) by name.
 
-        A group has the queries without limits at one risk, or all queries with limits. Groups of fewer than two queries
-        are left out.
+        A group consists of the queries without limits at one risk, or of all queries with limits. Groups of fewer than
+        two queries are left out.
         """
         each = {risk: (np.array(self.risks) == risk) & ~self.limited for risk in self.covered}
         found = each | {_LIMITED: self.limited}
@@ -181,7 +181,7 @@ class Calibration:
         return np.where(np.isin(self.quantities, AT_LEAST), low, high)
 
     def _errors_of(self, risk: Risk, limited: bool, sure: float = LEVEL) -> _Errors:
-        """Return the bounds of errors at a risk; if it was not calibrated, the widest bounds of the nearest risks."""
+        """Return the bounds of errors at a risk; for an uncalibrated risk, the widest bounds of the nearest risks."""
         name, groups = risk_to_text(risk), self.groups()
         known = [text for text in self.covered if text in groups] or list(groups)
         kind, level = _kind(risk)
@@ -243,8 +243,8 @@ class Calibration:
     def rows(self) -> list[list[str]]:
         """Return a table with mean predictions, mean realised values, and the share of queries that keep their bound.
 
-        There is a row for each group of queries and quantity. The bound of a query is computed from the errors of all
-        other queries of its group.
+        There is a row for each quantity of each group of queries. The bound of a query is computed from the errors of
+        all other queries of its group.
         """
         body = []
         for name, mask in self.groups().items():
@@ -259,9 +259,10 @@ class Calibration:
         """Return a sentence for each quantity whose predictions are off, and advice.
 
         A sentence gives the risk at which the error is largest. Predictions are off if the mean error over queries is
-        more than two standard errors, and also more than a quarter of the realised spread (for mean and CVaR) or a
-        factor of 1.5 (for spread and costs). Errors below 2 % of the return, or of the largest cost, do not count,
-        because otherwise all errors would count in a deterministic environment, where the spread is 0.
+        more than two standard errors, and is also large. For mean and CVaR, large is more than a quarter of the
+        realised spread; for spread and costs, a ratio of predicted and realised means above 1.5. Errors below 2 % of
+        the return, or of the largest cost, do not count, because otherwise all errors would count in a deterministic
+        environment, where the spread is 0.
         """
         worst: dict[str, tuple[float, str]] = {}
         for name, mask in self.groups().items():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
 _RESAMPLES = 50
-_FEWEST, _ENOUGH = 5, 20  # episodes of a query: the least, and, if possible, with the default number of tasks
+_FEWEST, _ENOUGH = 5, 20  # least number of episodes of a query; number that the default number of tasks aims at
 _FEWEST_TASKS, _MOST_TASKS = 10, 60  # range of the default number of tasks
 Draw = Callable[[int, np.random.Generator], Floats | None]  # draws weights (n, d); None if there is no distribution
 Roll = Callable[[ActingRule, int], Report]  # runs the episodes of a query with a rule and a seed
@@ -91,7 +91,7 @@ def calibrate(
 
 
 def _try(library: PolicyLibrary, roll: Roll, tried: list[_Tried], seed: int, per_query: int) -> Calibration:
-    """Calibrate on the given queries without limits, and on half as many drawn from them, with random limits."""
+    """Calibrate on the given queries, which have no limits, and on random limits for half as many of them."""
     rng, free = np.random.default_rng([seed, 7]), len(tried)
     names = library.environment.feature_names or tuple(map(str, range(library.n_features)))
     rules = [library.rule(one.w, one.risk) for one in tried]
@@ -169,7 +169,10 @@ def cost_features(library: PolicyLibrary, sums: Floats) -> tuple[Ints, Floats]:
 def calibration_tasks(
     library: PolicyLibrary, draw: Draw, given: npt.ArrayLike | int | None, trials: Trials, risks: int
 ) -> Floats:
-    """Return weights (n, d): given, drawn from the environment's distribution, or mixtures of the policies' weights."""
+    """Return weights (n, d): given, drawn from the environment's distribution, or mixtures of the policies' weights.
+
+    If all policies have the same weights, each of these weights is multiplied by a random factor instead.
+    """
     if given is not None and not is_whole(given):
         return task_weights("tasks", given, library.n_features)
     most = trials.episodes // (_ENOUGH * risks * 3 // 2)

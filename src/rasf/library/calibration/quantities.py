@@ -19,7 +19,7 @@ from rasf.library.acting.rule import ActingRule
 
 RETURNS = ("mean", "spread", "cvar")
 AN_EPISODE = " an episode"
-NO_SPREAD = 1e-12  # least divisor of errors of mean and CVaR, because deterministic returns have spread 0
+NO_SPREAD = 1e-12  # smallest divisor of the errors of mean and CVaR, for deterministic returns, whose spread is 0
 _NORMAL_CVAR = 1.7549833193  # mean of a standard normal distribution minus the mean of its worst tenth
 
 
@@ -49,7 +49,7 @@ class Quantities(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """The scale of errors: the typical spread of the discounted return, and the signs (c,) that make sums positive."""
+    """The scale of errors: the typical spread of the discounted return, and the signs (c,) that make costs positive."""
 
     spread: float
     signs: Floats

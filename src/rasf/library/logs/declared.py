@@ -1,6 +1,6 @@
-"""Checks, before data are read, that the sizes that log files declare are within a limit.
+"""Checks of log files before data are read: the sizes that the files declare must be within a limit.
 
-A file of a few megabytes may declare arrays of terabytes: compressed zeros, a column of equal numbers, or a shape
+A file of a few megabytes may declare arrays of terabytes, by compressed zeros, a column of equal numbers, or a shape
 without data. Each number counts as 8 bytes, whatever its type in the file, because a `Log` holds 64-bit numbers.
 """
 
@@ -93,7 +93,7 @@ def parquet_memory(metadata: Any) -> int:
 def check_minari(dataset: Any, max_bytes: int) -> None:
     """Raise ValueError if a Minari dataset in HDF5 declares too many bytes.
 
-    Datasets in other formats are checked as they are read.
+    Datasets in other formats are checked while they are read (`rasf.library.logs.formats`).
     """
     storage: Any = getattr(dataset, "storage", None)
     if getattr(storage, "FORMAT", None) != "hdf5":
@@ -111,7 +111,7 @@ def check_minari(dataset: Any, max_bytes: int) -> None:
 def _sizes(node: Any, depth: int) -> Iterator[int]:
     """Yield the size in bytes of every array in a group; an array with several links is counted several times.
 
-    A group itself counts as 32 numbers, so that the limit also stops reading a file with very many groups.
+    A group itself counts as 32 numbers, so that a file with very many groups exceeds the limit too.
     """
     if hasattr(node, "shape"):
         yield math.prod(node.shape or ()) * max(_BYTES, node.dtype.itemsize)

@@ -1,10 +1,10 @@
 """Off-policy evaluation from a log: the return of a policy, with bootstrap intervals.
 
-The counts of the log are a model (`rasf.tabular.model`), on which the return of a policy has an exact mean and
-variance. Intervals come from a bootstrap over episodes: the episodes are drawn again with replacement, and the same
-policy is evaluated on the model of each draw. An interval contains 95 % of the values of the draws. It accounts for the
-sampling error, but not for the error in states and actions with little or no data. `thin` is the share of time that the
-policy spends in such states.
+The counts of transitions in the log are a model (`rasf.tabular.model`). On this model, the return of a policy has an
+exact mean and variance. Intervals come from a bootstrap over episodes: the episodes are drawn again with replacement,
+and the same policy is evaluated on the model of each draw. An interval contains 95 % of the values of the draws. It
+accounts for the sampling error, but not for the error in states and actions with little or no data. `thin` is the share
+of time that the policy spends in such states.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Estimate:
 
     Attributes:
         risk: The risk of `value`.
-        value: Value of the risk, computed from mean and variance, with a 95 % interval.
+        value: Value of the risk measure, computed from mean and variance, with a 95 % interval.
         mean: Mean return, with a 95 % interval.
         std: Standard deviation of the return, with a 95 % interval.
         thin: Share of the discounted time spent in states where the chosen action was tried fewer than ten times.
@@ -89,7 +89,10 @@ class LoggedModel:
         self._tries = self.states.tries(log)
 
     def _check_size(self, actions: int, d: int, max_bytes: int) -> None:
-        """Raise ValueError if the tables (endings, psi, Sigma of every state and action) are larger than the limit."""
+        """Raise ValueError if the tables are larger than the limit.
+
+        For every state and action they have psi, Sigma, and counts of MOST_ENDINGS ways in which episodes terminate.
+        """
         states = len(self.states.keys) + 1
         needed = 8 * states * actions * (MOST_ENDINGS + d + d * d)
         if needed > max_bytes:

@@ -59,7 +59,7 @@ _LARGEST_EPISODE = 2**53  # larger whole numbers are not exact as floating-point
 def read(data: object, *, env: Environment | None = None, phi: Phi | None = None, max_bytes: int = MAX_BYTES) -> Log:
     """Read and check a log: the implementation of `Log.read`."""
     if phi is not None:
-        answers.phi_asks(phi)  # raises if phi cannot be called
+        answers.phi_asks(phi)  # raises ValueError if phi cannot be called
     whole("max_bytes", max_bytes)
     wanted = None
     if env is not None:
@@ -301,7 +301,7 @@ def _environment(held: np.ndarray) -> EnvironmentDescription:
 
 
 def _with_keys(arrays: Arrays, known: EnvironmentDescription) -> Log:
-    """Return a log of arrays in which observations are keys of an `Encoder` and actions are counted from 0."""
+    """Return a log, given arrays with encoded observations (`Encoder`) and with actions counted from 0."""
     keys = plain_description(Encoder(known.observations).size, known.n_actions, known.n_features)
     return replace(from_arrays(arrays, keys), environment=known)
 
@@ -458,7 +458,7 @@ def _from_minari(dataset: Any, known: EnvironmentDescription | None, phi: Phi | 
         raise ValueError("a log must have at least one transition, got none")
     numbers = plain_description(encoder.size, choices.n, joined["phi"].shape[1], choices.first)
     log = from_arrays(joined, numbers)
-    if known is None:  # the dataset's environment need not be installed
+    if known is None:  # the dataset describes its environment, which need not be installed
         spec = getattr(dataset, "env_spec", None) or getattr(dataset.spec, "env_spec", None)
         said = spec_fields(spec, phi) | {"observations": encoder.describe(), "from_file": True}
         known = replace(numbers, **said)

@@ -64,8 +64,8 @@ def learn_from(
         phi: `phi(obs, action, next_obs, info)` gives the features (d,), for a log without features. Default: none.
         signs: Signs (d,) of the weights of drawn tasks: 1 (more is better), -1 (a cost) or 0 (either). Default: the
             signs that `env` or `phi` declares.
-        least_tries: Actions with fewer tries in a state are excluded in this state. If no action has enough tries, the
-            actions with the most tries are kept. Default: 5.
+        least_tries: Actions with fewer tries than this in a state are excluded there. If no action has enough tries,
+            the actions with the most tries are kept. Default: 5.
         resamples: Number of bootstrap draws of the episodes, for the intervals of the predictions; 0 for no intervals.
             Default: 100.
         max_bytes: Largest memory in bytes for the numbers of a file, and for the tables made from a log. Both sizes are
@@ -73,10 +73,10 @@ def learn_from(
         **settings: Settings of `rasf-model`; see `rasf.ModelSettings`.
 
     Returns:
-        The library. In `history`, `value`, `mean` and `std` are predictions for the discounted return of every policy
-        from the start states of the log's episodes, made on the model of the log. The ends of 95 % intervals have names
-        such as `value_low` and `value_high`. `thin` is the share of the time spent in states where the chosen action
-        was tried fewer than ten times. `notes` has the coverage of the log.
+        The library. In `history`, `value` (of the risk measure), `mean` and `std` are predictions of every policy's
+        discounted return from the start states of the log's episodes, computed from the model of the log. The ends of
+        95 % intervals have names such as `value_low` and `value_high`. `thin` is the share of the time spent in states
+        where the chosen action was tried fewer than ten times. `notes` has the coverage of the log.
 
     Raises:
         ValueError: An argument or the log is invalid, or needs more than `max_bytes`.

@@ -1,4 +1,4 @@
-"""`Log`: recorded transitions, checked, and their coverage of states and actions."""
+"""`Log`: recorded transitions, which are checked, and how many states and actions they cover."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 2**30  # default of the largest number of bytes that a log file may declare
 _RECUR = 1.1  # a table can learn only if a state is visited at least this often on average
-_LARGEST_PHI = 1e100  # larger features would overflow in variances
+_LARGEST_PHI = 1e100  # the variances of larger features would overflow
 _FEW = 100  # logs with fewer steps are not checked for recurring states
 
 
@@ -81,13 +81,14 @@ class Log:
         early = np.flatnonzero(self.terminated & ~ends)
         if len(early):
             raise ValueError(
-                f"terminated can be true only in the last step of an episode; row {early[0]} of the log is not the last"
+                f"terminated can be true only in an episode's last step; row {early[0]} of the log is an earlier step"
             )
         holes = np.flatnonzero(~ends[:-1] & (self.next_obs[:-1] != self.obs[1:]).any(axis=1))
         if len(holes):
             raise ValueError(
                 f"next_obs must be the obs of the next row within an episode, but row {holes[0]} of the log, in "
-                f"episode {self.episode[holes[0]]}, has another next_obs; mark a gap as truncated or as another episode"
+                f"episode {self.episode[holes[0]]}, has another next_obs; mark the row "
+                "before a gap as truncated, or give the rows after it another episode number"
             )
 
     def __len__(self) -> int:
@@ -122,8 +123,8 @@ class Log:
             env: The id of the environment that the log must come from, or an environment. Default: none, which accepts
                 any environment.
             phi: `phi(obs, action, next_obs, info)` gives the features (d,), for a log without features. Default: none.
-            max_bytes: Largest memory in bytes for the numbers of a file, which is checked before reading. While a
-                file is read, a few times this memory is needed for a short time. Default: 1 GiB.
+            max_bytes: Largest memory in bytes for the numbers of a file. This is checked before the file is read. While
+                a file is read, a few times this memory is needed for a short time. Default: 1 GiB.
 
         Returns:
             The log.
