@@ -73,7 +73,7 @@ class View:
 
 
 class Views:
-    """All views by key. If visitors have opened files, the view of the first of these files comes first."""
+    """All views by key. The view of the first opened file, if there is one, comes before all other views."""
 
     def __init__(self, library: PolicyLibrary | None, seed: int, env: str | None = None) -> None:
         self._by_key: dict[str, View] = {}
@@ -96,7 +96,7 @@ class Views:
 
         Args:
             library: The library.
-            name: Name of the file, for the provenance.
+            name: Name of the file, for the line that names the origin of the numbers.
             env: Id of the library's environment. Default: the id that the library stores.
 
         Returns:
@@ -158,7 +158,7 @@ def scene_of(library: PolicyLibrary, env: str | None = None) -> Scene:
             if environment.id in ROADS:
                 return DrivingScene(library)
     except (ValueError, TypeError, AttributeError, LookupError):
-        pass  # the special scene may reject settings of a file
+        pass  # the special scene may not support the settings in the file
     return LibraryScene(library, env)
 
 

@@ -168,7 +168,7 @@ class ReacherScene(ArmScene):
         )
 
     def _from_heaviest(self, tips: Floats, w: Floats) -> Interval:
-        """Return the mean distance (m) of tips from the target of largest weight; nan if targets have weight 0."""
+        """Return the mean distance (m) of tips from the heaviest target; nan if no target has a positive weight."""
         if w[:-1].max() <= 0:
             return Interval(np.nan, np.nan, np.nan)
         away = self.world.distances(tips)[..., int(w[:-1].argmax())]
