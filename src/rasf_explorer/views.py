@@ -1,9 +1,9 @@
 """The views that all visitors share. A view makes its scene (the computations of one world, `rasf_explorer.scenes`)
 once, in the background, when a visitor first opens the view.
 
-The function that makes a scene has two arguments. It calls `tick` with the share of the work done, and `stop` returns
-True once a visitor has cancelled the view. Visitors see the progress. Each visitor may cancel the work for all
-visitors, or start the work again. An error is stored as one sentence.
+The function that makes a scene has the arguments `tick` and `stop`. It calls `tick` with the share of the work done.
+`stop` returns True once a visitor has cancelled the view. Visitors see the progress. Each visitor may cancel the work
+for all visitors, or start the work again. An error is stored as one sentence.
 
 Each opened file becomes another view. A link contains the key of its view. The key of a file's view contains a hash of
 the library's description. So a link never shows the numbers of another library, and a file opened twice is one view.

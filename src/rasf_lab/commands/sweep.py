@@ -46,8 +46,9 @@ sweep = typer.Typer(
     cls=_RunUnlessNamed,
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    help="Run a sweep declared in a file: `rasf.learn` on any environment (kind learn), the paper's experiments "
-    "(four-room, reacher), or your own experiments. The same command continues an interrupted sweep.\n\n"
+    help="Execute the runs of a sweep, which a file declares. The kind of a sweep is learn (`rasf.learn` on any "
+    "environment), four-room or reacher (the paper's experiments), or an experiment of your own. "
+    "The same command continues an interrupted sweep.\n\n"
     "Example: `rasf sweep risks.toml`",
 )
 

@@ -75,7 +75,7 @@ class Told(Interval):
 
 
 class Columns(tuple[Interval, ...]):
-    """One interval for each column, and the columns' `names` or (). A format specification hides their ends."""
+    """One interval for each column, and the columns' `names` or (). With a format specification, it is estimates."""
 
     names: tuple[str, ...] = ()
 
