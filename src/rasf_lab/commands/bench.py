@@ -160,7 +160,7 @@ def checkout() -> Path:
     """
     folder = Path(rasf.__file__).resolve().parents[2] / "lab" / "benchmarks"
     if not (folder / BENCHMARKS[0].script).is_file():
-        raise ValueError("rasf bench needs a checkout of rasf, but this rasf is an installed package")
+        raise ValueError("benchmarks need a checkout of rasf, but this rasf is an installed package")
     return folder
 
 

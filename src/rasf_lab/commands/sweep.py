@@ -46,9 +46,9 @@ sweep = typer.Typer(
     cls=_RunUnlessNamed,
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    help="Execute the runs of a sweep, which a file declares. The kind of a sweep is learn (`rasf.learn` on any "
-    "environment), four-room or reacher (the paper's experiments), or an experiment of your own. "
-    "The same command continues an interrupted sweep.\n\n"
+    help="Execute the runs of a sweep, which a file declares. A run is `rasf.learn` on any environment (kind learn), "
+    "an experiment of the paper (kind four-room or reacher), or an experiment of your own. The same command "
+    "continues an interrupted sweep.\n\n"
     "Example: `rasf sweep risks.toml`",
 )
 
