@@ -101,7 +101,7 @@ class SceneScores:
     proposals: Floats | None = None  # (A, ..) the scored actions if they are vectors, else None
 
     def names(self, numbered: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the names of the A actions: `numbered`, or for vectors their entries and their policy."""
+        """Return the names of the A actions: `numbered`, or the entries and the policy of each vector."""
         if self.proposals is None:
             return numbered
         return tuple(f"{vector_in_words(one)}, of policy {i}" for i, one in enumerate(self.proposals))

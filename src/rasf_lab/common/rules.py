@@ -75,7 +75,10 @@ class Told(Interval):
 
 
 class Columns(tuple[Interval, ...]):
-    """One interval for each column, and the columns' `names` or (). With a format specification, it is estimates."""
+    """One interval for each column, and the `names` of the columns; () without names.
+
+    With a format specification, the text has only the estimates.
+    """
 
     names: tuple[str, ...] = ()
 
