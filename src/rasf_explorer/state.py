@@ -30,7 +30,7 @@ class State:
     family: str
     level: float
     cell: int | None = None  # on a map: the cell whose scores are shown
-    tip: tuple[float, float] | None = None  # of an arm: the tip position (m) whose scores are shown
+    tip: tuple[float, float] | None = None  # for an arm: the tip position (m) whose scores are shown
     context: int = 0
     seed: int = 0
     layer: str = ""
@@ -92,7 +92,7 @@ def from_query(query: Mapping[str, str], view: str, scene: Scene, seed: int = 0)
     complaints: list[str] = []
 
     def read(name: str, accepted: str, reader: Callable[[str], T | None], otherwise: T) -> T:
-        """Return a value of the link, or `otherwise` if the reader raises ValueError or returns None."""
+        """Return a value of the link, or `otherwise` if the link lacks the value or `reader` does not accept it."""
         if name not in query:
             return otherwise
         try:
@@ -134,7 +134,7 @@ def from_query(query: Mapping[str, str], view: str, scene: Scene, seed: int = 0)
     if isinstance(scene, MapScene):
         layout = scene.layout
         most, most_context = layout.rows * layout.columns - 1, 2 ** len(layout.objects) - 1
-        free = f"a whole number from 0 to {most} that is not a wall"
+        free = f"the number of a cell, 0 to {most}, that is not a wall"
         state = replace(state, cell=read("cell", free, lambda text: _whole(text, most, layout.walls), usual.cell))
     elif isinstance(scene, ArmScene):
         state = replace(state, tip=read("tip", "two numbers from -1 to 1, in metres", tip, usual.tip))

@@ -1,9 +1,9 @@
 """The views that all visitors share. A view makes its scene (the computations of one world, `rasf_explorer.scenes`)
 once, in the background, when a visitor first opens the view.
 
-The function that makes a scene has two arguments. It calls `tick` with the share of the work done, and `stop` returns
-True once a visitor has cancelled the view. Visitors see the progress. Each visitor may cancel the work for all
-visitors, or start the work again. An error is stored as one sentence.
+The function that makes a scene has the arguments `tick` and `stop`. It calls `tick` with the share of the work done.
+`stop` returns True once a visitor has cancelled the view. Visitors see the progress. Each visitor may cancel the work
+for all visitors, or start the work again. An error is stored as one sentence.
 
 Each opened file becomes another view. A link contains the key of its view. The key of a file's view contains a hash of
 the library's description. So a link never shows the numbers of another library, and a file opened twice is one view.
@@ -73,7 +73,7 @@ class View:
 
 
 class Views:
-    """All views by key. If visitors have opened files, the view of the first of these files comes first."""
+    """All views by key. The view of the first opened file, if there is one, comes before all other views."""
 
     def __init__(self, library: PolicyLibrary | None, seed: int, env: str | None = None) -> None:
         self._by_key: dict[str, View] = {}
@@ -96,7 +96,7 @@ class Views:
 
         Args:
             library: The library.
-            name: Name of the file, for the provenance.
+            name: Name of the file, for the line that names the origin of the numbers.
             env: Id of the library's environment. Default: the id that the library stores.
 
         Returns:
@@ -158,7 +158,7 @@ def scene_of(library: PolicyLibrary, env: str | None = None) -> Scene:
             if environment.id in ROADS:
                 return DrivingScene(library)
     except (ValueError, TypeError, AttributeError, LookupError):
-        pass  # the special scene may reject settings of a file
+        pass  # the special scene may not support the settings in the file
     return LibraryScene(library, env)
 
 

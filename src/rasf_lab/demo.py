@@ -1,4 +1,4 @@
-"""`rasf demo`: train a library in the four-room world, then act on 27 new tasks, risk-neutral and risk-aware.
+"""`rasf demo`: train a library in the four-room world, then act on 27 new tasks at a neutral and at an averse risk.
 
 The demo uses the public calls `rasf.learn` and `library.compare`. A wrapper of the environment counts visited cells.
 """
@@ -38,7 +38,7 @@ class OnNewTasks(NamedTuple):
 
 
 class Footprints(gym.Wrapper[object, object, object, object]):
-    """A wrapper of the four-room world that adds to `counts` (rows, columns) the episodes that visit each cell."""
+    """A wrapper of the four-room world that counts in `counts` (rows, columns) how many episodes visit each cell."""
 
     def __init__(self, counts: Floats) -> None:
         super().__init__(gym.make(WORLD))
@@ -68,7 +68,7 @@ def run(seed: int, picture: Path, tick: Callable[[], None]) -> Group:
     Args:
         seed: seed of training and of the episodes.
         picture: file of the picture.
-        tick: called after every training task and every new task.
+        tick: called in every training task once for each risk, and after every new task.
 
     Raises:
         ValueError: `picture` is a folder.

@@ -3,9 +3,9 @@
 The weights of a task are prices. Prices change often, so a policy is needed for every new price list.
 
 **Inventory** (`rasf/Inventory-v0`): the stochastic inventory problem of Puterman, Markov Decision Processes (1994),
-section 3.2, with the numbers of the book: room for 3 units, and a demand of 0, 1 or 2 units a month with probabilities
-1/4, 1/2 and 1/4. An order arrives at once. Holding costs are paid for the stock after the order. Demand above the stock
-is lost.
+section 3.2, with the numbers of the book. The store has room for 3 units. The demand is 0, 1 or 2 units a month, with
+probabilities 1/4, 1/2 and 1/4. An order arrives at once. Holding costs are paid for the stock after the order. Demand
+above the stock is lost.
 
     features    sold (units), ordered (units), orders (1 in a month with an order), held (units), failure (units of
                 lost demand)
@@ -29,7 +29,8 @@ deviation is five times as large in the tense regime. Spot prices are often mode
 (R. Weron, Modeling and Forecasting Electricity Loads and Prices, 2006). The numbers here are not from that book: the
 mean prices are equal so that only the spread of the prices distinguishes the regimes.
 
-    features    contract (units), spot (money paid on the spot market), wear (units drawn from the battery)
+    features    contract (units bought by contract), spot (money paid on the spot market), wear (units drawn from the
+                battery)
     weights     -0.9, -1, -0.05
 
 `inventory()`, `machines()` and `power()` return the exact models, so the optimum of every weighting can be computed.
@@ -144,7 +145,7 @@ def power(capacity: int = 3, gamma: float = 0.95) -> FiniteMDP:
     two units. With an empty battery, action 2 buys by contract. With a full battery, actions 3 and 4 buy only one unit.
 
     A state is the regime of the market, the number of stored units, and the spot price paid in the last step (0 if
-    none). This price has no effect on later steps. With this price in the state, phi is a function of the transition.
+    none). This price has no effect on later steps. It is in the state so that phi depends only on the transition.
 
     Args:
         capacity: the units that the battery holds. Default: 3.

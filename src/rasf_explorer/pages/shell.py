@@ -39,7 +39,7 @@ def page_of(scene: Scene, state: State, context: PageContext) -> Page:
     Args:
         scene: The scene.
         state: The state that the page shows first.
-        context: Functions and facts from the shell.
+        context: Functions of the shell that the page calls, and the origin of the view's numbers.
 
     Returns:
         The page.
@@ -59,9 +59,9 @@ class Shell:
 
     Args:
         views: The views that all visitors share.
-        query: Values of the link's query, by name.
+        query: The names and values after the "?" of the link.
         seed: Default seed of rollouts.
-        may_open_paths: Whether the visitor may open files by their paths on this machine.
+        may_open_paths: Whether the visitor may open files of this machine by their paths.
     """
 
     def __init__(self, views: Views, query: Mapping[str, str], seed: int, may_open_paths: bool) -> None:
@@ -221,7 +221,7 @@ class Shell:
         self._run(f"explorer.link({json.dumps(state.to_query())})")
 
     def close(self) -> None:
-        """End the work of the current view."""
+        """Stop the rollouts and other work of the current page."""
         if self._page is not None:
             self._page.close()
 
@@ -286,7 +286,7 @@ class Shell:
 
     def _rejected(self) -> None:
         self._close_panel()
-        self.say("The file must be smaller than 2 GB and end in .rasf.")
+        self.say("The file must be at most 2 GB large, and its name must end in .rasf.")
 
     async def _open(self, path: Path, name: str) -> None:
         try:

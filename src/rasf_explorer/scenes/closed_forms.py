@@ -1,11 +1,11 @@
-"""Intervals of a variance and of CVaR in closed form, because bootstrap intervals take longer than rollouts.
+"""Intervals of a variance and of CVaR in closed form. Computing bootstrap intervals would take longer than rollouts.
 
 An interval is the estimate +- t se, with Student's quantile t, as in `rasf.statistics.intervals.normal_mean`. The
 standard error se from n values x is:
 
     variance   se^2 = (m4 - s^4 (n - 3) / (n - 1)) / n, with the variance s^2 and the fourth central moment m4
-    CVaR       se^2 = var(max(q - x, 0)) / (a^2 n), with the share a of worst values and the a-quantile q (from the
-               influence function of CVaR)
+    CVaR       se^2 = var(max(q - x, 0)) / (a^2 n), with the share a of worst values and the a-quantile q; this formula
+               follows from the influence function of CVaR
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def normal_tail(values: Floats, share: float) -> Interval:
     """Return CVaR, the mean of the worst share of values, with its interval.
 
     Args:
-        values: Values (n,). A value on the boundary of the share counts in part.
-        share: The share, between 0 and 1.
+        values: Values (n,).
+        share: The share, between 0 and 1. If share x n is not a whole number, one value has a smaller weight.
 
     Returns:
-        The interval. Its ends are nan if the tail has fewer than two values.
+        The interval. Its ends are nan if share x n is below 2.
     """
     n, estimate = len(values), float(mean_of_the_worst(values, share))
     if share * n < 2:

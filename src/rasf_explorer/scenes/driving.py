@@ -107,7 +107,7 @@ class DrivingScene(LibraryScene, RolloutScene[RoadOutcome]):
 
 
 class _Log:
-    """The speeds of the own car in an episode. If the episode can be played back, also all cars and observations."""
+    """The speeds of the own car in an episode. If `is_played`, the log also has all cars and observations."""
 
     def __init__(self, is_played: bool) -> None:
         self.is_played, self.speeds = is_played, list[float]()
@@ -134,7 +134,7 @@ class _Log:
 
 
 class _Watched(FeatureEnvironment):
-    """A driving environment that records each episode in the log of its seed."""
+    """A driving environment that records each episode in the log that belongs to the episode's seed."""
 
     logs: dict[int, _Log]
 
@@ -157,7 +157,10 @@ class _Watched(FeatureEnvironment):
 
 
 def road_of(traffic: Any) -> Road:
-    """Return the road of an environment of highway-env. Only on a long road, the visible part follows the own car."""
+    """Return the road of an environment of highway-env.
+
+    On a road that is more than four times as long as wide, the visible part follows the own car.
+    """
     from highway_env.road.lane import LineType, StraightLane
 
     lanes, lines = [], []
@@ -181,7 +184,7 @@ def road_of(traffic: Any) -> Road:
 
 
 def _signed(weight: Weight, sign: int, trained: Floats) -> Weight:
-    """Return the slider, limited to weights of this sign if no trained task (tasks,) has a weight of the other sign."""
+    """Return the slider `weight`. If no trained weight (tasks,) has the other sign, limit the slider to `sign`."""
     if sign > 0 and trained.min() >= 0:
         return replace(weight, low=0.0)
     return replace(weight, high=0.0) if sign < 0 and trained.max() <= 0 else weight

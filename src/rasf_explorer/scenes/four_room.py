@@ -1,8 +1,9 @@
 """The four-room world with a tabular library: GPI in every cell, scores in one cell, rollouts.
 
-The context is the set of objects collected so far. An agent collects an object by entering its cell, so this cell is
-always scored with the object's bit set. No action is taken in walls and at the goal. Visits include the start and the
-last cell, so the visits of a goal are the share of episodes that reach the goal. A failure is a trap that fires.
+The context is a bit mask of the objects collected so far. An agent collects an object by entering its cell, so this
+cell is always scored with the object's bit set. No action is taken in walls and at the goal. Visits include the start
+and the last cell, so the visits of a goal are the share of episodes that reach the goal. A failure is a trap that
+fires.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _PLAYED = 12  # number of rollouts whose paths are kept
 _TASKS, _STEPS = 24, 30_000  # number of training tasks, each with a neutral and an averse policy; steps of each task
 _TRAINED_FOR = (MeanVariance(0.0), MeanVariance(-4.0))
 _PAPER_ENDS = (1.0, -2.0)  # weights of goal and failure in the paper's tasks
-# at these weights, failures depend on the level: from 0 to 20 % of the episodes with the library of seed 0
+# at these weights, the share of episodes that fail depends on the level of risk: 0 to 20 % for the library of seed 0
 _DEFAULT_CLASSES, _DEFAULT_GOAL, _DEFAULT_FAILURE = (1.0, 0.5, 0.0), 1.0, -2.0
 
 
@@ -53,8 +54,8 @@ class FourRoomScene(MapScene):
     offers_static = True
     about = (
         "The reward of an object depends on its class, and is set by a slider. The goal ends the episode. A trap may "
-        "fire after each step that ends on it. This ends the episode and counts as a failure. Nothing is trained here: "
-        "the library's policies are scored for every task and risk."
+        "fire after each step that ends on it. A trap that fires ends the episode and counts as a failure. Nothing is "
+        "trained here: the library's policies are scored for every task and risk."
     )
 
     def __init__(self, library: PolicyLibrary) -> None:

@@ -1,7 +1,7 @@
-"""The frontier of a family of risks: mean return and failures at levels over the range of its dial.
+"""The frontier of a family of risks: mean return and failures at levels along its dial.
 
-Rollouts at all levels use the same random numbers. Levels are evenly spaced over the dial and rounded to the steps of
-its slider. The neutral level is always included. The module `scene` explains the words dial and level.
+Rollouts at all levels use the same random numbers. Levels are evenly spaced over the dial and rounded to the
+dial's steps. The neutral level is always included. The module `scene` explains the words dial and level.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Frontier:
 
 
 def levels(family: RiskFamily, count: int = LEVELS) -> tuple[float, ...]:
-    """Return `count` levels of the dial, with its ends, and the neutral level, in ascending order."""
+    """Return `count` levels from one end of the dial to the other, and the neutral level, in ascending order."""
     even = np.linspace(family.low, family.high, count)
     on_steps = family.low + family.step * np.round((even - family.low) / family.step)
     inside = np.clip(on_steps, family.low, family.high)

@@ -151,7 +151,7 @@ class GridScene(MapScene):
         return np.asarray(np.linalg.solve(np.eye(len(P)) - P.T, begin), np.float64)
 
     def exact(self, w: Floats, risk: Risk) -> dict[str, float]:
-        """Return utilities at the start: "GPI", "best source" and, for an entropic risk, "optimum"."""
+        """Return the utilities of the start by name: "GPI", "best source" and, for an entropic risk, "optimum"."""
         (values, choice), start = self._scores(w, risk), self.grid.start
         of_sources = [float(own[start, policy[start]]) for own, policy in zip(values, self._sources, strict=True)]
         of_gpi = follow(evaluate_policy(self.mdp, choice.policy, w, risk), choice.policy)

@@ -1,9 +1,9 @@
 """The generic scene of a library: contents of the library, scores at the first observation, evaluation on demand.
 
 An environment is made only from an id that is already registered or that MO-Gymnasium registers, and only with settings
-that a file may choose (`EnvironmentDescription.make_kwargs`). The user may name another environment, `env`, after
-importing its module. If the environment belongs to a case of the suite (`rasf_lab.suite`), the case defines the names
-of the features, the failures and the range of the dial.
+that a file may choose (`EnvironmentDescription.make_kwargs`). The argument `env` can name another environment, which
+is already registered. If the environment belongs to a case of the suite (`rasf_lab.suite`), the case defines failures
+and the range of the dial, and names the features that have no names in the library.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class LibraryScene(Scene):
         if self.can_run() is None:
             try:
                 self._opened().close()
-            except Exception as error:  # an environment may raise anything
+            except Exception as error:  # an environment may raise any exception
                 self._cannot = f"The library cannot act here: {sentence_of(error)}."
 
     def can_run(self) -> str | None:
@@ -130,7 +130,7 @@ class LibraryScene(Scene):
             environment.close()
 
     def scores_at(self, obs: object, w: Floats, risk: Risk, ways: Ways = PLAIN, t: int = 0) -> SceneScores:
-        """Return the scores of every policy and action at `obs` after t steps. A limit is for the sum from then on."""
+        """Return the scores of every policy and action at `obs` after t steps. A limit is for the steps after t."""
         found = self.library.scores(obs, w, risk, self.limits(ways), t)
         chosen = int(found.candidate), int(found.source), bool(found.seen)
         return SceneScores(found.values, found.mean, found.std, *chosen, self.library.gamma, found.proposals)
@@ -154,7 +154,7 @@ class LibraryScene(Scene):
             seed: Seed of the episodes.
             report: Called with the share of episodes done.
             stop: Called repeatedly; if the result is True, `Stopped` is raised. Default: a function that returns False.
-            ways: A limit and static risk, for the first risk only. Default: neither.
+            ways: A limit, and whether the risk is static. Both apply only to the first risk. Default: neither.
 
         Returns:
             A report for each risk.
@@ -195,7 +195,7 @@ class LibraryScene(Scene):
 
 
 def case_of(library: PolicyLibrary) -> Case | None:
-    """Return the case of the suite with the environment of a library, or None."""
+    """Return the case of the suite that has the environment and the number of features of a library, or None."""
     from rasf_lab.suite.cases import case_names, find_case
 
     mine = library.environment

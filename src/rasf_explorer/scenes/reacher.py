@@ -168,7 +168,7 @@ class ReacherScene(ArmScene):
         )
 
     def _from_heaviest(self, tips: Floats, w: Floats) -> Interval:
-        """Return the mean distance (m) of tips from the target of largest weight; nan if no weight is positive."""
+        """Return the mean distance (m) of tips from the heaviest target; nan if no target has a positive weight."""
         if w[:-1].max() <= 0:
             return Interval(np.nan, np.nan, np.nan)
         away = self.world.distances(tips)[..., int(w[:-1].argmax())]
@@ -198,7 +198,7 @@ def world_of(library: PolicyLibrary) -> Reacher:
         The world.
 
     Raises:
-        ValueError: The library does not fit its world, or the world cannot be shown.
+        ValueError: The library's networks do not fit the world, or the world cannot be shown.
     """
     given = library.environment.make_kwargs()
     if given.get("engine", "closed_form") != "closed_form":

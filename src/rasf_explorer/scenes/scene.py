@@ -101,7 +101,7 @@ class SceneScores:
     proposals: Floats | None = None  # (A, ..) the scored actions if they are vectors, else None
 
     def names(self, numbered: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the names of the A actions: `numbered` or, for actions that are vectors, the vector and its policy."""
+        """Return the names of the A actions: `numbered`, or the entries and the policy of each vector."""
         if self.proposals is None:
             return numbered
         return tuple(f"{vector_in_words(one)}, of policy {i}" for i, one in enumerate(self.proposals))
@@ -152,7 +152,7 @@ def within(interval: Interval, low: float, high: float = np.inf) -> Interval:
 
 
 class Scene(ABC):
-    """Sliders, dials and the names of the source policies."""
+    """The parts of every scene: sliders, dials and the names of the source policies."""
 
     layers: ClassVar[dict[str, str]]  # labels of the layers of the picture, by the layer's name in links
     title: str
@@ -182,7 +182,7 @@ class Scene(ABC):
         return next(family for family in self.families if family.name == name)
 
     def warm(self, stop: Stop) -> None:
-        """Do slow work of first calls in advance, such as compilation."""
+        """Do in advance what would make the first calls slow, such as compilation."""
         if stop():
             raise Stopped
 
@@ -262,7 +262,7 @@ class MapPolicy:
 class MapOutcome(SceneOutcome):
     """Rollouts on a map."""
 
-    visits: Floats  # (C,) mean number of steps in each cell per episode
+    visits: Floats  # (C,) mean number of visits of each cell per episode
     paths: tuple[Ints, ...]  # cells of the first few rollouts, from the start on
     contexts: tuple[Ints, ...]  # the context at every step of these rollouts
     earned: tuple[Floats, ...] = ()  # the accrued return at every step of these rollouts; empty without static risk
@@ -315,7 +315,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Field:
-    """GPI's objective, its largest score, at tip positions with the arm at rest."""
+    """The objective, which is GPI's largest score, for the arm at rest with its tip at P positions."""
 
     tips: Floats  # (P, 2)
     value: Floats  # (P,)
@@ -325,7 +325,7 @@ class Field:
 
 @dataclass(frozen=True)
 class ArmOutcome(SceneOutcome):
-    """Rollouts of the arm. The first m rollouts have positions, in metres."""
+    """Rollouts of the arm. Positions, in metres, are kept for the first m rollouts."""
 
     in_circle: Interval  # share of time in risky circles
     # mean distance in metres from the target with the largest weight, in the second half of a rollout; nan if no target

@@ -1,10 +1,10 @@
 """`rasf bench`: run the benchmarks of a checkout on this machine, and compare the results with earlier runs.
 
-Benchmarks are scripts in `lab/benchmarks/`. Each script runs in its own process. A measure is a number such as a time.
-Some scripts also measure a reference implementation. The table then shows the ratio reference / ours, which is more
-reliable than a time on a shared machine. The history is a file with one line per call of `rasf bench`. A measure is
-marked if its value is more than `SLOWER` times worse than the median of earlier calls on the same machine and at the
-same size, quick or full.
+Benchmarks are scripts in `lab/benchmarks/`. Each script runs in its own process. A measure is a number, such as a time.
+Some scripts also measure another implementation, the reference. The table then shows the ratio reference / ours of the
+times. On a shared machine, this ratio is more reliable than a time. The history is a file with one line per call of
+`rasf bench`. A measure is marked if its value is more than `SLOWER` times worse than the median of earlier calls on the
+same machine and at the same size, quick or full.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _FEWEST = 3  # a comparison needs at least this many earlier runs
 class Measure(NamedTuple):
     """A number in the JSON of a benchmark. `path` is the sequence of keys that leads to the number.
 
-    `reference` is the path of the ratio reference implementation / ours. The ratio is missing from the JSON if the
-    package of the reference implementation is not installed.
+    `reference` is the path of the ratio reference / ours. The ratio is missing from the JSON if the package of the
+    reference implementation is not installed.
     """
 
     label: str
@@ -160,7 +160,7 @@ def checkout() -> Path:
     """
     folder = Path(rasf.__file__).resolve().parents[2] / "lab" / "benchmarks"
     if not (folder / BENCHMARKS[0].script).is_file():
-        raise ValueError("benchmarks come with a checkout of rasf, but this rasf is an installed package")
+        raise ValueError("benchmarks need a checkout of rasf, but this rasf is an installed package")
     return folder
 
 
@@ -250,13 +250,13 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Run at small sizes, which takes about a minute.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="Run only this benchmark; may be repeated.")] = None,
     history: Annotated[
-        Path | None, typer.Option(help="File of earlier runs; lab/benchmarks/history.jsonl by default.")
+        Path | None, typer.Option(help="File of all runs; lab/benchmarks/history.jsonl by default.")
     ] = None,
 ) -> None:
     """Measure the speed of rasf: planning, tables, acting, a training step of networks on CPU and GPU, and files.
 
-    The column "reference / ours" compares rasf with another implementation in the same run. The last column compares
-    this run with earlier runs on this machine.
+    The column "reference / ours" is the time of another implementation, divided by that of rasf in the same run. The
+    last column compares this run with earlier runs on this machine.
 
     Example: `rasf bench --quick --only planning`
     """

@@ -59,7 +59,7 @@ def demo(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
     driving: Annotated[
-        bool, typer.Option("--driving", help="Film the shipped driving library at two risks (extra `suite`).")
+        bool, typer.Option("--driving", help="Film the shipped driving library at two risks. Needs the extra `suite`.")
     ] = False,
 ) -> None:
     """Train a library of policies, then act on 27 new tasks, risk-neutral and risk-aware.
@@ -114,7 +114,7 @@ def reproduce(
         from rasf_lab.paper.reacher.runs import Options
 
         options["reacher"] = {"options": Options(tuple(batch or ()), device.value, tensorboard, library)}
-    # wrong options, such as an unknown batch, are reported before any work
+    # this call raises the error for a wrong option, such as an unknown batch, before any work
     ticks = {name: experiments.total_ticks(name, preset.value, **options[name]) for name in names}
     for name in names:
         if name in ("four-room", "reacher"):
@@ -164,7 +164,7 @@ def _print_claims(rows: Sequence[Numbers]) -> None:
     from rasf_lab.common.claims import is_ours
 
     if not rows:
-        return  # a run of only some batches of the reacher may decide no claim
+        return  # a call that executes only some batches of the reacher may decide no claim
     seconds = [row["second_reading"] for row in rows if row["second_reading"]]
     shown = Table(box=None, pad_edge=False, header_style="bold")
     widths = {"id": 3, "verdict": 9} | ({"2nd": 9} if seconds else {}) | {"measured": 22}

@@ -43,7 +43,7 @@ def suite(
     ] = SuitePreset.quick,
     rival: Annotated[
         list[RivalName] | None,
-        typer.Option(help="Also train this other agent (extra `bench`, or morl-baselines); may be repeated."),
+        typer.Option(help="Also train this other agent; may be repeated. Needs the extra `bench` or morl-baselines."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for runs, results and figures.")] = Path("rasf-suite"),
     listed: Annotated[bool, typer.Option("--list", help="List the cases and run nothing.")] = False,

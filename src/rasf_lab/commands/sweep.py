@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rasf_lab.sweep.spec import Spec
     from rasf_lab.sweep.store import Store
 
-_SHOWN = 20  # at most this many lines of a list are printed; further lines are only counted
+_SHOWN = 20  # largest number of printed lines of a list; further lines are only counted
 _RUN = "run"
 
 
@@ -46,8 +46,9 @@ sweep = typer.Typer(
     cls=_RunUnlessNamed,
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    help="Run a sweep declared in a file: `rasf.learn` on any environment (kind learn), the paper's experiments "
-    "(four-room, reacher), or your own experiments. The same command continues an interrupted sweep.\n\n"
+    help="Execute the runs of a sweep, which a file declares. A run is `rasf.learn` on any environment (kind learn), "
+    "an experiment of the paper (kind four-room or reacher), or an experiment of your own. The same command "
+    "continues an interrupted sweep.\n\n"
     "Example: `rasf sweep risks.toml`",
 )
 
@@ -64,7 +65,7 @@ def run(
     address: Annotated[
         str | None, typer.Option(help="Ray: address of the cluster; by default a cluster is started on this machine.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Runs at a time; one per core by default.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Runs executed at once; one per core by default.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file and list the runs; start no run.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Largest number of runs to execute.")] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
@@ -159,7 +160,7 @@ def progress_table(name: str, progress: SweepProgress) -> Table:
 
 
 def _rate(rate: float) -> str:
-    """Return a rate in runs per second as text: per second or per minute if that is at least 1, else per hour."""
+    """Return a rate, given in runs per second, as text. The unit is the first of s, min and h that gives at least 1."""
     for unit, seconds in (("s", 1), ("min", 60)):
         if rate * seconds >= 1:
             return f"{rate * seconds:.1f}/{unit}"

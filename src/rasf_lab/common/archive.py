@@ -28,7 +28,8 @@ from rasf_lab.sweep.runs import Run
 from rasf_lab.sweep.store import Finished
 
 _INDEX, _SHARED = "index.json", "shared"
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # the earliest time in a zip file; fixed, so that bytes do not depend on the date
+# the earliest time that a zip file can store; it is constant, so that an archive does not depend on the date
+_EARLIEST = (1980, 1, 1, 0, 0, 0)
 
 
 class Archive(NamedTuple):

@@ -1,4 +1,7 @@
-"""The claims of the paper, and the verdicts of our runs on these claims. `claims.toml` has the texts and the rules."""
+"""The claims of the paper, and the verdicts of our runs on these claims. `claims.toml` has the texts and the rules.
+
+A reading is one interpretation of a claim. Some claims have two readings, each with a rule.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _WITHOUT_RUNS: Numbers = {"verdict": NOT_MEASURED, "measured": "", "seeds": 0, "
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim, as texts of `claims.toml`: where and how the paper states it, its metric, and its rules in words."""
+    """The texts of a claim in `claims.toml`: where and how the paper states it, its metric, and its rules in words."""
 
     id: str
     where: str
@@ -75,7 +78,7 @@ def table(results: Mapping[str, Result]) -> list[Numbers]:
 
 
 def together(findings: list[Finding]) -> Finding | None:
-    """Merge findings of several experiments; None without findings. Different verdicts become "not decided"."""
+    """Merge the findings on one claim; None if there are none. If verdicts differ, the verdict is "not decided"."""
     if len(findings) < 2:
         return findings[0] if findings else None
     verdicts = {finding.verdict for finding in findings}

@@ -113,7 +113,7 @@ def in_folder(folder: Path) -> dict[str, Result]:
 
 
 def _plain(value: object) -> object:
-    """Return `value` as JSON types. Floats are rounded to 12 significant digits, for small and reproducible files."""
+    """Convert `value` to JSON types. Floats are rounded to 12 significant digits, for small and reproducible files."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -3,12 +3,12 @@
 A label, such as "rasfc51 -3" (algorithm and beta), names a set of runs that differ only in the seed. A measure is a
 function that computes numbers from the runs of a label. `claims.toml` has one table for each rule, with these fields:
 
-    values      a table from names to texts "MEASURE of LABEL". A value is an array (seeds,) or (seeds, columns) of the
-                label's runs. A label that ends in alternatives, such as "rasfc51 0|-1|-2", gives one column for each
-                alternative. A name in braces, such as {noise}, is replaced before the text is read.
+    values      a table from names to texts "MEASURE of LABEL". A value is the array (seeds,) or (seeds, columns) that
+                the measure returns for the label. A label that ends in alternatives, such as "rasfc51 0|-1|-2", gives
+                one column for each alternative. A name in braces, such as {noise}, is replaced, see `names`.
     intervals   a table from names to expressions of the values. An expression with a division is evaluated on means
                 over seeds. Every other expression is evaluated for each seed. "slope(x)" is the least-squares slope
-                over the columns. "x > y" is the probability that a run of x has a larger value than a run of y.
+                over the columns. "x > y" is the probability that x is larger than y of the same seed.
     holds       tests of intervals, all of which must hold: "gap > 0", "ratio < 1.1", "0.15 <= drop <= 0.35"
     told        tests that are reported but do not count for the verdict
     enough      for tests with columns: a test must hold on at least this many columns. Default: all columns.
@@ -20,10 +20,10 @@ function that computes numbers from the runs of a label. `claims.toml` has one t
                 test n, held[n] the number of columns on which test n holds, and refuted[n] the number of columns on
                 which test n fails.
     number      format string of the short form of the report, for a table
-    names       replacements for names in braces, for this rule only
-    also        further rules; the report of each of these rules is appended if its runs exist
+    names       replacements for names in braces, which take precedence over those that the experiment gives
+    also        further rules. If the runs of such a rule exist, its report is appended to the report of this rule
 
-Intervals use only the seeds that all labels of a rule have. Values are paired by seed.
+Intervals use only the seeds that all labels of a rule have. Entries with the same seed are compared.
 """
 
 from __future__ import annotations
@@ -75,7 +75,10 @@ class Told(Interval):
 
 
 class Columns(tuple[Interval, ...]):
-    """One interval for each column, and the columns' `names` or (). A format specification shows only estimates."""
+    """One interval for each column, and the `names` of the columns; () without names.
+
+    With a format specification, the text has only the estimates.
+    """
 
     names: tuple[str, ...] = ()
 
@@ -110,7 +113,7 @@ class Means(tuple[float, ...]):
 
 @dataclass(frozen=True)
 class ClaimRule:
-    """A rule that decides a claim, in one interpretation, from runs. The module's header describes the fields."""
+    """A rule that decides one reading (interpretation) of a claim. The module's header describes the fields."""
 
     values: Mapping[str, str]
     intervals: Mapping[str, str]
@@ -125,7 +128,7 @@ class ClaimRule:
     also: tuple[Mapping[str, object], ...] = ()
 
     def takes(self, name: str) -> bool:
-        """Return whether a value of the rule contains `name` in braces."""
+        """Return whether the text of a value contains `name` in braces."""
         return any(f"{{{name}}}" in value for value in self.values.values())
 
     def quantities(self, **names: str) -> dict[str, tuple[str, list[str]]]:

@@ -19,7 +19,7 @@ AnyReading = TypeVar("AnyReading", bound=Reading)
 
 
 def holds(condition: bool) -> Verdict:
-    """Return the verdict on a condition about an exact or counted result, which needs no interval."""
+    """Return the verdict on a condition on exact numbers or counts. Such numbers need no interval."""
     return "holds" if condition else "does not hold"
 
 

@@ -2,8 +2,8 @@
 
 The ego is the car that observes. An object is visible if it is nearer than the perception distance and at most two car
 lengths behind the ego. With `see_behind`, vehicles that are further behind are visible, too, but obstacles are not. The
-closest objects have the smallest |distance along the ego's lane|. Features with a range are mapped to [-1, 1] and, with
-`clip`, clipped. Rows without an object are 0.
+closest objects have the smallest |distance along the ego's lane|. Features with a range are mapped from it to [-1, 1]
+and, with `clip`, clipped. Rows without an object are 0.
 
 The features cos_d and sin_d are the direction from a car to the end of its route, or 0 without a route. For cars other
 than the ego, cos_d and sin_d are 0 unless `intentions` is set (highway-env's observe_intentions).
@@ -84,7 +84,7 @@ def observe(view: View, network: RoadMap, cars: Cars, routes: Ints, ego: int) ->
         if not -2 * here.length < gap and not (view.see_behind and cars[i].kind != OBSTACLE):
             continue
         at = count
-        # objects with equal gaps stay in the road's order
+        # objects with equal gaps stay in the order of `cars`
         while view.sort and at > 0 and gaps[at - 1] > abs(gap):
             seen[at], gaps[at] = seen[at - 1], gaps[at - 1]
             at -= 1

@@ -8,10 +8,10 @@ normal n of u, a point p' has the coordinates
     arc         s = +-(angle from the start) * radius         r = +-(radius - distance from the centre),
                                                               where the sign is the sense of rotation
 
-Lanes are numbered in the order of highway-env's graph (from, to, id). So the lanes of a road have consecutive numbers,
-as have the roads that leave a node. A vehicle is on the lane with the smallest distance. The distance is |r|, plus the
-length by which s is outside [0, length], plus the angle between the headings of vehicle and lane. Shapes: L lanes,
-R roads, N nodes.
+A road has the parallel lanes from one node to another. Lanes are numbered in the order of highway-env's graph (from,
+to, id). So the lanes of a road have consecutive numbers, and so do the roads that leave a node. A vehicle is on the
+lane with the smallest distance from the vehicle. The distance is |r|, plus the length by which s is outside [0,
+length], plus the angle between the headings of vehicle and lane. Shapes: L lanes, R roads, N nodes.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class RoadMap(NamedTuple):
     """A road network: lanes `lanes` (L,) with dtype LANE, roads `roads` (R,) with dtype ROAD, and their connections.
 
     A row of `leaving` (N, 2) has the first road that leaves a node, and the number of roads that leave this node. Lane
-    i, its successors and its predecessors are `linked[links[i] : links[i + 1]]`. The `offset` of a linked lane is added
-    to s on this lane to give s on lane i.
+    i, its successors and its predecessors are `linked[links[i] : links[i + 1]]`. The coordinate s of a point on lane i
+    is its s on the linked lane plus `offset`.
     """
 
     lanes: npt.NDArray[Any]

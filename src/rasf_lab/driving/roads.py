@@ -6,9 +6,9 @@
     rasf/Intersection-v0   intersection-v2, without lights; actions only choose the speed
 
 The features are those of highway-env's info["rewards"]. Features other than collision are 0 while the car is off the
-road. This module adds names and signs: features that are costs are positive and need negative weights. An action is
-taken every second. The traffic is compiled (`CompiledTraffic`) and agrees with highway-env's traffic in every step. The
-extra `suite` installs the requirements.
+road. This module adds the names of features and the signs of their weights: costs are positive features, and need
+negative weights. An action is taken every second. The traffic is compiled (`CompiledTraffic`) and agrees with
+highway-env's traffic in every step. The extra `suite` installs the requirements.
 
 highway-env's intersection changes constants of the driver class, and thus the drivers of all environments in the same
 Python process. Here, the reset of any other road restores the constants. If an intersection is reset during an episode
@@ -119,7 +119,7 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
         rewards = info["rewards"]
         phi = np.array([rewards[name] for name in self._names], np.float64) * float(rewards.get("on_road_reward", 1.0))
         crashed = bool(info["crashed"])
-        phi[-1] = crashed  # set here, because a car that the collision pushed off the road has phi = 0
+        phi[-1] = crashed  # the product is 0 if the collision pushed the car off the road
         return obs, phi, bool(terminated), bool(truncated), info | {"failure": crashed}
 
     def render(self) -> Any:
@@ -140,6 +140,6 @@ def _made(env: str, config: dict[str, Any] | None, render_mode: str | None, comp
     except ImportError as error:
         raise ValueError(f"driving needs highway-env and MO-Gymnasium: pip install 'rasf[suite]' ({error})") from None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings about spaces in single precision and newer versions of ids
+        warnings.simplefilter("ignore")  # warnings that spaces have single precision, or that an id has a newer version
         made = gymnasium.make(env, render_mode=render_mode, disable_env_checker=True, config=config)
     return CompiledTraffic(made) if compiled else made

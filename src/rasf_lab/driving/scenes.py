@@ -1,4 +1,4 @@
-"""Faster resets of highway-env: the road network is kept, and positions of the vehicles of a highway are stored.
+"""Faster resets of highway-env: roads are kept from episode to episode, and positions of new vehicles are stored.
 
 highway-env makes its roads again in each episode, although the roads depend only on the settings. For each new vehicle
 of a highway, highway-env computes the positions of all earlier vehicles again. This module stores roads and positions.

@@ -3,7 +3,7 @@
 The right of way is that of highway-env's regulated roads, and is checked at intervals. A check predicts the positions
 of all vehicles in the next 2.75 seconds, at constant speed along their routes. Predictions use rectangles that are
 longer and narrower than the vehicles. If two rectangles touch, the vehicle on the lane of lower priority stops. If the
-priorities are equal, the vehicle behind stops. A stopped vehicle drives on after a number of checks.
+priorities are equal, the vehicle further behind stops. A stopped vehicle drives on after a number of checks.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def touches(a: Floats, length_a: float, width_a: float, b: Floats, length_b: flo
 
 @compiled(_nrt=False)
 def conflict(a: Any, path_a: Floats, b: Any, path_b: Floats) -> bool:
-    """Return whether the predicted paths (_LOOKS, 3) of two cars meet."""
+    """Return whether two cars touch on their predicted paths (_LOOKS, 3) at the same time."""
     length_a, width_a = _LONGER * a.length, _NARROWER * a.width
     length_b, width_b = _LONGER * b.length, _NARROWER * b.width
     for t in range(_LOOKS):

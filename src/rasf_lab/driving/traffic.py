@@ -61,8 +61,9 @@ _CONSTANTS = {
 _FIELDS = [(kind, names.split()) for kind, names in (*_STATE.items(), *_CONSTANTS.items())]
 _FORMATS = [f"{len(names)}{kind}" for kind, names in _FIELDS]
 CAR = np.dtype([(name, {"d": np.float64, "q": np.int64}[kind]) for kind, names in _FIELDS for name in names])
-pack = struct.Struct("".join(_FORMATS)).pack  # packs a car
-unpack = struct.Struct(f"{''.join(_FORMATS[:2])}{struct.calcsize(''.join(_FORMATS[2:]))}x").iter_unpack  # yields states
+# `pack` returns the bytes of a car; `unpack` yields the state of each car in a buffer
+pack = struct.Struct("".join(_FORMATS)).pack
+unpack = struct.Struct(f"{''.join(_FORMATS[:2])}{struct.calcsize(''.join(_FORMATS[2:]))}x").iter_unpack
 
 Cars = npt.NDArray[Any]
 
@@ -224,7 +225,7 @@ def mobil(scene: Scene, i: int, lane: int) -> bool:
 
 @compiled(_nrt=False)
 def choose_lane(scene: Scene, i: int) -> None:
-    """Choose the target lane by MOBIL at intervals. Abort a change if a car close ahead changes to the target lane."""
+    """Choose the target lane by MOBIL at intervals. Abort a change if a car close ahead changes to the same lane."""
     cars, lanes = scene.cars, scene.network.lanes
     driver = cars[i]
     if driver.lane != driver.target:
@@ -406,9 +407,9 @@ def overlap(a: Any, b: Any, dt: float) -> tuple[bool, bool, float, float]:
 
 @compiled()
 def collide(a: Any, b: Any, dt: float) -> None:
-    """Mark `a` and `b` as crashed if they overlap. If they will overlap within dt, set the shifts of the next frame.
+    """Mark `a` and `b` as crashed if they overlap. If they will overlap within dt, set the shifts that separate them.
 
-    The object `b` is an obstacle, or a car further on in the array.
+    `move` applies the shifts. The object `b` is an obstacle, or a vehicle that is after `a` in the array.
     """
     if not (a.checks or b.checks):
         return

@@ -90,7 +90,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         self._road_of: dict[str, Any] | None = None  # the settings with which `_road` was made
         self._spaces_of: dict[str, Any] | None = None
         self._view: View | None = None
-        self._after: _Cars | None = None  # the cars after the last step, until the next observation
+        self._after: _Cars | None = None  # the cars after the last step; None after they have been observed
         # bound methods are stored, because a deep copy of the environment binds methods to the copy
         self._plain_simulate, base._simulate = base._simulate, self._simulate
         self._plain_define_spaces, base.define_spaces = base.define_spaces, self._define_spaces
@@ -268,7 +268,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             self._plain_fill(n_vehicles)
 
     def _define_spaces(self) -> None:
-        """Make the spaces only if the settings have changed, as highway-env makes the spaces twice in each reset."""
+        """Make the spaces only if the settings have changed. In each reset, highway-env calls this method twice."""
         base = self._base
         self._after = None
         if _same(base.config, self._spaces_of):

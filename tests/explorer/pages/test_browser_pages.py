@@ -52,7 +52,7 @@ def test_a_bad_link_is_answered_in_sentences(visit, server):
     notices = page.get_by_role("alert")
     expect(notices).to_contain_text("The link's w must be 4 numbers")
     expect(notices).to_contain_text("got '<b>x</b>'")
-    expect(notices).to_contain_text("The link's cell must be a whole number from 0 to 24")
+    expect(notices).to_contain_text("The link's cell must be the number of a cell, 0 to 24,")
     settled(page)
     expect(notices.locator(".notice")).to_have_count(1)  # a fourth sentence would push the first out
     notices.get_by_role("button", name="Close").click()

@@ -100,7 +100,7 @@ def test_utilities_in_words():
 
 
 def test_every_scene_says_what_a_failure_is():
-    assert "fire at each step on it, which ends the episode and counts as a failure." in FourRoomScene.about
+    assert "A trap that fires ends the episode and counts as a failure." in FourRoomScene.about
     assert "a trap that costs 0 ends the episode but does not count" in GridScene.about
     assert "every step may be a failure. Failures do not end the episode" in ReacherScene.about
 

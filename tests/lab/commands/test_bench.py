@@ -96,7 +96,7 @@ def test_a_benchmark_that_fails_says_why(folder):
 
 def test_without_a_checkout_it_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(bench.rasf, "__file__", str(tmp_path / "site-packages" / "rasf" / "__init__.py"))
-    with pytest.raises(ValueError, match="come with a checkout"):
+    with pytest.raises(ValueError, match="need a checkout"):
         bench.checkout()
 
 

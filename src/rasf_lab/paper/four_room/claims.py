@@ -3,8 +3,8 @@
 `claims.toml` has the text of every claim and goal, and most rules as data. This module has the measures that these
 rules name, and the rules of F14, F15, M4 and M8 as functions. Differences are paired by seed. For words such as "far
 more" or "slightly", only the direction is tested. A claim of "about x %" holds if the interval lies within x +- 10
-percentage points. If there are runs with shared initial noise (Algorithm 1 to the letter), a finding also reports the
-verdict of these runs.
+percentage points. In the paper's Algorithm 1 to the letter, the initial tables of all policies have the same noise
+(shared initial noise). If there are such runs, a finding also reports their verdict.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rasf_lab.paper.four_room.predictions import LEVELS, relative_errors, rises
 Searches = Mapping[str, Mapping[Pair, Floats]]  # total returns (seeds,) by curve, such as "prql -2", then by (eta, tau)
 _FIRST = 16  # the largest number of tasks in "the first tasks" and in "the last tasks" of a claim
 _SOON = 32  # early returns and failures are sums over the first 32 tasks
-_TASKS_ENOUGH = 24.5  # goal M8 needs at least 25 of the 27 novel tasks
+_TASKS_ENOUGH = 24.5  # goal M8: failures fall with aversion on at least 25 of the 27 novel tasks
 _RESAMPLES = 1_000
 _NAMED_TASKS = (NOVEL_TASKS[:, 1] == 1) | (
     (NOVEL_TASKS[:, 0] == 1) & (NOVEL_TASKS[:, 1] == -1) & (NOVEL_TASKS[:, 2] <= 0)
@@ -193,7 +193,7 @@ MEASURES: Mapping[str, Measure[Curves]] = {
 
 
 def sensitive(searches: Searches) -> Reading:
-    """Return the verdict on claim F14: at every omega, the best eta and tau return over twice as much as the worst.
+    """Return the verdict on claim F14: at every omega, the return of the best eta and tau is more than twice the worst.
 
     The rule tests the difference best - 2 x worst instead of a ratio, because the worst return can be negative.
     """
@@ -211,8 +211,8 @@ def sensitive(searches: Searches) -> Reading:
 def alike(novel: Mapping[str, Arrays]) -> Reading:
     """Return the verdict on claim F15, which compares two overlaps of visits.
 
-    The first overlap is between two agents on the same task, the second between two tasks of the same agent. The
-    interval of the difference is from a bootstrap over seeds.
+    The first overlap is between two agents on the same task, the second between two tasks of the same agent. The claim
+    holds if the first overlap is larger. The interval of the difference is from a bootstrap over seeds.
     """
     visits = [
         novel[way][f"visits_{way}"] / novel[way][f"visits_{way}"].sum(axis=2, keepdims=True)
@@ -235,7 +235,7 @@ def alike(novel: Mapping[str, Arrays]) -> Reading:
 
 
 def seconds(curves: Mapping[str, Arrays]) -> Reading | None:
-    """Return the verdict on goal M4, on the time of a run and the share of planning in it; None if runs are missing."""
+    """Return the verdict on goal M4, that a run takes at most 30 seconds on average; None if runs are missing."""
     names = ("rasf-model 0", "rasf-model -2")
     if not set(names) <= curves.keys():
         return None
@@ -246,9 +246,9 @@ def seconds(curves: Mapping[str, Arrays]) -> Reading | None:
 
 
 def dial(curves: Mapping[str, Arrays]) -> Reading | None:
-    """Return the verdict on goal M8, the number of tasks whose failures fall with aversion; None if runs are missing.
+    """Return the verdict on goal M8, that failures fall as aversion rises on at least 25 of the novel tasks.
 
-    Failures fall with aversion if their rank correlation with aversion is at most -0.9.
+    Failures fall if their rank correlation with aversion is at most -0.9. Return None if runs are missing.
     """
     names = ("rasf-model library both", "rasfql dial")
     if not set(names) <= curves.keys():

@@ -77,7 +77,7 @@ def figure_3(result: Result) -> Figure:
 
 
 def figure_8(result: Result) -> Figure:
-    """Draw cumulative return and failures for every beta = omega."""
+    """Draw cumulative return and failures of RaSFQL for every beta, and of RaPRQL for every omega."""
     curves = result.numbers["curves"]
     drawn = drawing.figure(11, 6.4)
     grid = drawn.subplots(2, 2, sharex=True)

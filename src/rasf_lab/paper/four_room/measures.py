@@ -38,7 +38,8 @@ NOVEL_TASKS = np.array(list(product((-1.0, 0.0, 1.0), repeat=3)))
 Arrays = dict[str, Floats]
 Pair = tuple[float, float]  # eta and tau of PRQL
 
-# choices that the paper leaves open: the other reading in words, the curve of our reading, that of the other reading
+# Each row is a choice that the paper leaves open. It has, in words, the reading that is not ours; then the curve of our
+# reading, and the curve of the other reading.
 CHOICES = (
     ("w is given, not learned", "sfql independent 0", "sfql w-given 0"),
     ("w is given, not learned", "sfql independent -2", "sfql w-given -2"),
@@ -57,13 +58,13 @@ def curve_summary(arrays: Arrays) -> dict[str, Arrays]:
     found: dict[str, Arrays] = {"return": {}, "failures": {}}
     for name, shown in found.items():
         for prefix, values in (("", arrays[name]), ("cumulative_", arrays[name].cumsum(axis=1))):
-            shown[f"{prefix}mean"] = values.mean(axis=0).round(3)  # as figures show at most three decimals
+            shown[f"{prefix}mean"] = values.mean(axis=0).round(3)  # figures show at most three decimals
             shown[f"{prefix}se"] = standard_error(values).round(3)
     return found
 
 
 def choices(curves: dict[str, Arrays]) -> list[Numbers]:
-    """Return how each of CHOICES changes total return and failures: mean change and interval, paired by seed."""
+    """Return for each of CHOICES how total return and failures change from our reading to the other, paired by seed."""
     rows = []
     for words, ours, other in CHOICES:
         n = len(curves[other]["return"])  # the other reading may have fewer seeds than ours

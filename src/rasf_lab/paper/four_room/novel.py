@@ -86,7 +86,7 @@ def roll_out(
     if draws.ndim != 3 or draws.shape[2] != 3:
         raise ValueError(f"draws must have shape (episodes, steps, 3), got {draws.shape}")
     world, memory = rooms.world(), learner.memory
-    # a copy, so that the coefficients of the novel task do not replace those of the learner
+    # a copy, in which the coefficients of the novel task replace those of the learner
     scratch = memory._replace(coef=memory.coef.copy(), now=memory.now.copy())
     features = np.zeros((len(draws), learner.n_features))
     lengths, visits = np.zeros(len(draws), np.int64), np.zeros(len(rooms.cells), np.int64)

@@ -49,7 +49,7 @@ def sweep_masks(world: four_room.RoomArrays, w: Floats, beta: float, gamma: floa
     p = world.trap_probability
     for mask in range(masks - 1, -1, -1):
         for cell in range(cells):
-            # the first guess is the value if object 0 is also collected
+            # the first guess is the value with object 0 also collected, as this mask is already solved
             value[mask, cell] = value[mask | 1, cell] if mask & 1 == 0 else 0.0
         for sweep in range(_MOST_SWEEPS):
             moved = 0.0

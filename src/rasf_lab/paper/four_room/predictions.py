@@ -1,7 +1,7 @@
-"""Returns of single source policies on the 27 novel tasks, predicted and realised, and of GPI at levels of aversion.
+"""Predicted and realised returns of single source policies on the 27 novel tasks, and results of GPI on these tasks.
 
-Policies act without learning and exploration. A level of aversion is the paper's beta. All levels of a task, and all
-libraries of a seed, use the same random numbers. In shapes, d is the number of features.
+Policies act without learning and exploration. GPI acts at several levels of aversion, each a value of the paper's beta.
+All levels of a task, and all libraries of a seed, use the same random numbers. In shapes, d is the number of features.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def dial(sources: TablePolicies, seed: int, rollouts: int, levels: tuple[float, 
         w = rooms.task(rewards)
         for n, level in enumerate(levels):
             walks = walk_four_room(sources, rooms, w, MeanVariance.from_paper(level), draws, lambda: False)
-            assert walks is not None  # because `stop` is never true
+            assert walks is not None  # None would mean that the last argument returned True
             returns[task, n], failed[task, n] = (walks.phi @ w).mean(), walks.phi[:, -1]
     return {"dial_return": returns, "dial_failed": failed}
 
@@ -136,7 +136,7 @@ def relative_errors(predicted: Floats, realised: Floats, least: float = 1e-9) ->
 
 
 def rises(failed: Floats) -> Bools:
-    """Return for each task (27,) whether failures are significantly more frequent at a level than at the previous one.
+    """Return for each task (27,) whether failures are significantly more frequent at a level than at the level before.
 
     Args:
         failed: failures (27, levels, rollouts), paired by rollout.

@@ -2,7 +2,8 @@
 
 Every task t begins with a new policy t and with scores of 0 for the policies 0 .. t. A policy k has two tables: action
 values Q^k, and the risk C^k, which begins at 0 and learns the mean of -|TD error|. The score of a policy is the mean
-return of its episodes in task t. Each episode has a selected policy c, which is t in the first episode. One step:
+return of the episodes of task t in which the policy was selected. Each episode has a selected policy c, which is t in
+the first episode. One step:
 
     a       if c != t, with probability eta: argmax_b Q^c - omega C^c
             otherwise epsilon-greedy on Q^t - omega C^t
@@ -17,8 +18,8 @@ task). After an episode with undiscounted return R,
     score_c <- (score_c used_c + R) / (used_c + 1),   used_c += 1,   next c ~ softmax(tau score_0, .., tau score_t)
 
 where used_c counts the episodes with the selected policy c. An episode that is truncated by a change of task does not
-change the scores. With `as_printed`, used_c is increased when c is drawn, as printed in the paper. The first score of a
-drawn policy is then R / 2. PRQL has omega = 0. Q-learning has omega = 0 and no reuse.
+change the scores. With `as_printed`, used_c is increased already when c is drawn, as printed in the paper. The first
+score of a drawn policy is then R / 2. PRQL has omega = 0. Q-learning has omega = 0 and no reuse.
 
 Q begins at zero or, as the paper allows, at small noise. Of actions with equal scores, the first is taken. So before
 the first reward, a policy with Q = 0 everywhere moves left, while policies with noise move in different directions.

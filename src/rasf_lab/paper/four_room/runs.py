@@ -3,12 +3,13 @@
 A run is one algorithm with one seed on all tasks. `rasf_lab.sweep` executes the runs of a batch. A finished run is a
 file, so an interrupted batch resumes where it stopped. All algorithms have the same tasks for a seed, so differences
 are paired by seed. beta is the factor of the whole variance, as in the paper's experiments: beta = -2 is
-MeanVariance(-4). PRQL's eta and tau are searched for every omega, as in the paper, on seeds that are not reported.
+MeanVariance(-4). PRQL's eta and tau are searched for every omega, as in the paper, on seeds whose runs are not
+reported.
 
-Where the paper has two readings, both are run: the initial noise is independent or shared, w is learned or given, Sigma
-is full or diagonal, the step size of PRQL's risk table C is 0.05 or 0.1, and PRQL counts a use of a policy after or
-before the episode. Beyond the paper, there are runs of `rasf-model`, which keeps all experience, and of the exact
-optimum of some tasks.
+Where the paper can be read in two ways, there are runs for both: the initial noise is independent or shared, w is
+learned or given, Sigma is full or diagonal, the step size of PRQL's risk table C is 0.05 or 0.1, and PRQL counts a use
+of a policy after or before the episode. Beyond the paper, there are runs of `rasf-model`, which keeps all experience,
+and of the exact optimum of some tasks.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class FourRoomSize:
     tuning_seeds: int  # number of seeds of the search for eta and tau
     shared_seeds: int  # number of seeds of the runs with shared initial noise
     rollouts: int  # rollouts on each novel task
-    optimum_tasks: int  # this many of the first tasks of every seed are also solved exactly
+    optimum_tasks: int  # number of tasks, the first of every seed, that are also solved exactly
     library_seeds: int  # number of seeds of the runs whose libraries act, without exploration, on the novel tasks
     library_rollouts: int  # rollouts of these libraries on each novel task
 
@@ -120,7 +121,7 @@ def policy_reuse_settings() -> list[Setting]:
 
 
 def tuning_runs(size: FourRoomSize) -> dict[tuple[Setting, tuple[float, float]], list[FourRoomRun]]:
-    """Return the runs of PRQL, by setting and by (eta, tau), on seeds that are not reported."""
+    """Return the runs of PRQL that search eta and tau, by setting and by (eta, tau)."""
     seeds = range(TUNING_SEED, TUNING_SEED + size.tuning_seeds)
     return {
         ((name, omega), (eta, tau)): [
@@ -176,7 +177,7 @@ def reported_runs(
 
 
 def total_ticks(preset: str) -> int:
-    """Return the number of runs."""
+    """Return the number of runs of a preset."""
     size, any_setting = PRESETS[preset], dict.fromkeys(policy_reuse_settings(), (ETAS[0], TAUS[0]))
     return sum(map(len, chain(tuning_runs(size).values(), reported_runs(size, 0, any_setting).values())))
 
@@ -213,7 +214,7 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Resul
         "choices": choices(curves),
         "novel": {name: novel_summary(arrays) for name, arrays in novel.items()},
     }
-    # earlier calls may have finished runs, so the time is at least that between the first and the last finished run
+    # earlier calls may have executed some runs, so include the time from the end of the first to that of the last run
     every = chain(*settings.values(), *finished.values())
     ended = [datetime.fromisoformat(one.provenance["date"]) for one in every]
     wall_time = max(time.perf_counter() - begin, (max(ended) - min(ended)).total_seconds())
@@ -274,7 +275,7 @@ def _trained(run: FourRoomRun) -> tuple[SuccessorLearner, Arrays]:
     rooms = FourRoom()
     settings = _PaperSettings(
         learn_w=run.learn_w,
-        covariance=run.rollouts > 0,  # acting on the novel tasks at several risks needs Sigma
+        covariance=run.rollouts > 0,  # Sigma is needed to act on the novel tasks at several risks
         shared_noise=run.noise == "shared",
         diagonal=run.covariance == "diagonal",
     )
@@ -393,7 +394,7 @@ class FourRoomExperiment:
     def check(self, parameters: Mapping[str, sweep.Parameter]) -> dict[str, sweep.Parameter]:
         """Return the parameters and the defaults of the other fields; refuse unknown names and invalid values.
 
-        With all fields, a run has the same id whether a sweep file or `swept` defines the run.
+        The defaults are included so that a run has the same id whether a sweep file or `swept` defines the run.
         """
         given = with_defaults(FourRoomRun, parameters)
         one_of("algorithm", given["algorithm"], ALGORITHMS)

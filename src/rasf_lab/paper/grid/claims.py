@@ -28,8 +28,8 @@ def optimal(utility: Floats, best: Floats, at_start: float) -> Finding:
     """Return the finding on claim G2, that risk-averse GPI is optimal in every state that GPI can reach.
 
     Args:
-        utility: U of GPI from each reachable state on (n,).
-        best: U* from each reachable state on (n,).
+        utility: U (n,) of GPI when it starts in each of the n states that GPI can reach.
+        best: U* (n,) for the same start states.
         at_start: U of GPI at the start.
     """
     gap = float(np.abs(utility - best).max())
@@ -44,7 +44,7 @@ def suboptimal(got: float, ideal: float) -> Finding:
 
 
 def stitches(differs: list[int], states: int, got: float, theirs: list[float]) -> Finding:
-    """Return the finding on claim G4, that risk-averse GPI acts unlike both sources, and has a higher utility.
+    """Return the finding on claim G4, that risk-averse GPI acts unlike both sources, with higher utility than both.
 
     Args:
         differs: for each source, the number of reachable states in which GPI takes another action.
@@ -86,7 +86,7 @@ def varies_less(returns: dict[str, Floats], hits: dict[str, dict[str, int]], see
 
 
 def evaluation_matters(cross: dict[str, dict[str, float]], targets: int) -> Finding:
-    """Return the finding on claim T7, that evaluation with risk adds more utility than training with risk.
+    """Return the finding on claim T7, that acting with risk adds more utility than training with risk.
 
     Args:
         cross: the utilities from `runs.cross_table`.
