@@ -353,7 +353,7 @@ def far_off(step: Step) -> bool:
 
 MO_REACHER = Case(
     env="mo-reacher-v5",
-    about="hold an arm near one of four targets, each with its own weight; only the start is random",
+    about="hold an arm near one of four targets, of which each has its weight; only the start is random",
     features=("right", "left", "up", "down"),
     tasks=((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)),
     unseen=(

@@ -494,18 +494,6 @@ def test_gradients_are_finite_where_weights_are_zero(risk):
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(after.online))
 
 
-def test_updates_of_a_round_are_rounded_up():
-    for updates, steps, expected in (
-        (0.25, 1, 1),
-        (0.25, 4, 1),
-        (0.25, 5, 2),
-        (7 / 25, 25, 7),
-        (1 / 3, 3, 1),
-        (2.0, 3, 6),
-    ):
-        assert agent_of(updates=updates).updates_for(steps) == expected
-
-
 @pytest.mark.parametrize("shared", [True, False])
 def test_only_the_policies_whose_turn_it_is_learn(shared):
     agent = agent_of(shared=shared, policies_per_update=2)

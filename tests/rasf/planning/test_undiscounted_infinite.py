@@ -146,5 +146,5 @@ def test_a_risk_seeker_stays_for_the_rare_windfall():
 def test_planning_refuses_states_that_cannot_end():
     problem = chain([(1.0, 0, 1.0)], [(1.0, 2, 1.0)], terminal=(2,))
     for call in (lambda: plan(problem.mdp, [1.0]), lambda: evaluate_policy(problem.mdp, [0, 0, 0], [1.0])):
-        with pytest.raises(ValueError, match="reached from 0"):
+        with pytest.raises(ValueError, match="reached from states 0"):
             call()

@@ -287,8 +287,8 @@ def test_half_precision_is_rounded_once(library, tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda d, a: a.pop("actor/heads/bias"), "arrays must hold the layers of actors of widths"),
-        (lambda d, a: a.update({"actor/more": np.zeros(1, np.float32)}), "not so for 'actor/more'"),
+        (lambda d, a: a.pop("actor/heads/bias"), "arrays must be those of actors of widths"),
+        (lambda d, a: a.update({"actor/more": np.zeros(1, np.float32)}), "'actor/more' is missing or unknown"),
         (lambda d, a: a.update({"other": np.zeros(1, np.float32)}), "must contain only arrays of"),
         (lambda d, a: a["actor/hidden/0/bias"].fill(np.nan), "actor/hidden/0/bias"),
         (lambda d, a: a.update({"actor/heads/bias": np.zeros((4, 1, 3), np.float32)}), "actor/heads/bias"),
@@ -299,7 +299,7 @@ def test_half_precision_is_rounded_once(library, tmp_path):
         (lambda d, a: d.update(action_size=2.0), "action_size must"),
         (lambda d, a: d.update(actor_widths=[]), "actor_widths must be a list of sizes"),
         (lambda d, a: d.update(actor_widths=8), "actor_widths must be a list of sizes"),
-        (lambda d, a: d.update(actor_widths=[8, 8]), "layers of actors of widths"),
+        (lambda d, a: d.update(actor_widths=[8, 8]), "arrays must be those of actors of widths"),
         (lambda d, a: d.pop("actor_widths"), "actor_widths must"),
         (lambda d, a: d.update(policies=3), "must"),
         (lambda d, a: d.update(shared=False), "must"),
