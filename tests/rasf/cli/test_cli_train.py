@@ -577,7 +577,7 @@ def test_a_library_is_learned_from_a_log(coin_log, command, here):
     code, out, _ = command("evaluate", "a.rasf")
     assert code == 0
     assert "from the log log" in out
-    assert "'predicted': value of the risk" in out
+    assert "'predicted': the policy's risk measure" in out
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,10 @@ AGENTS = {
     "one entry, one layer": {"action_size": 1, "widths": (6,)},
     "one policy": {"policies": 1},
 }
-by_agent = pytest.mark.parametrize("name", AGENTS)
+_QUICK = ("episodes with an event", "one policy")  # the other agents compile the same parts in other sizes
+by_agent = pytest.mark.parametrize(
+    "name", [name if name in _QUICK else pytest.param(name, marks=pytest.mark.slow) for name in AGENTS]
+)
 
 
 # --- scores

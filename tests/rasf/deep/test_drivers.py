@@ -157,7 +157,9 @@ OF_VECTORS = SMALL | {"policies_per_update": 1, "noise": 0.3, "updates": 0.5, "a
     "settings",
     [
         ActorSettings(**OF_VECTORS, warmup=10, events=(1,), average=5),
-        ActorSettings(**OF_VECTORS, warmup=0, freeze=0.5, epsilon_z=True, replay=30),
+        pytest.param(
+            ActorSettings(**OF_VECTORS, warmup=0, freeze=0.5, epsilon_z=True, replay=30), marks=pytest.mark.slow
+        ),
         pytest.param(
             ActorSettings(
                 **OF_VECTORS | {"policies_per_update": 2, "updates": 1.0},

@@ -138,7 +138,7 @@ def test_what_is_known_at_the_next_state_does_not_vary_with_the_remaining_return
     assert beyond > 1.0  # with an X that depends on later steps, here the remaining return itself, it is not 0
 
 
-@pytest.mark.parametrize("discounted", [False, True])
+@pytest.mark.parametrize("discounted", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("optimal_sources", [False, True])
 def test_theorems_1_and_2_hold_with_one_decision_fewer(optimal_sources, discounted, record_property):
     """The first action is given, so GPI errs in n - h - 1 decisions; discounted, gamma / (1 - gamma)."""
@@ -184,6 +184,7 @@ def test_sources_that_are_nearly_optimal_add_their_own_loss(record_property):
     assert worst <= 1 + ROUNDING
 
 
+@pytest.mark.slow
 def test_stationary_sources_have_theorem_2_with_the_error_of_leaving_z_out(record_property):
     """Appendix A.2: eps is the difference between a stationary source and the optimal one that knows z.
 

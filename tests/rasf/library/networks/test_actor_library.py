@@ -444,7 +444,11 @@ def test_a_callback_sees_and_stops(library):
 
 @pytest.mark.parametrize(
     ("env", "more"),
-    [(Lever, {}), (five, {"num_envs": 2}), (Push(), {"updates": 1, "risk": NEUTRAL, "interleaved": False})],
+    [
+        pytest.param(Lever, {}, marks=pytest.mark.slow),
+        (five, {"num_envs": 2}),
+        (Push(), {"updates": 1, "risk": NEUTRAL, "interleaved": False}),
+    ],
     ids=["episodes", "two environments", "compiled"],
 )
 def test_an_interrupted_training_goes_on_to_the_same_bits(env, more, tmp_path, monkeypatch):
