@@ -269,7 +269,7 @@ class PolicyLibrary:
             names: names of the features, if the library's environment has none. Default: none.
 
         Returns:
-            The rule. A calibrated library tightens limits by its measured errors, so that 95 % of limits are kept.
+            The rule. A calibrated library tightens limits by its measured errors, so that about 95 % of limits are kept.
 
         Raises:
             ValueError: an argument is invalid, two arguments exclude each other, or the policies cannot score the risk.
@@ -472,7 +472,7 @@ class PolicyLibrary:
 
         Afterwards `scores` and `evaluate` give bounds on expected outcomes (`bounds`). Each bound is meant to hold for
         95 % of further tasks that are drawn like those of the calibration. Limits are tightened by the measured errors,
-        so that 95 % of limits are kept.
+        so that about 95 % of limits are kept.
 
         Args:
             env, phi, max_steps, env_kwargs: as for `evaluate`.

@@ -212,6 +212,7 @@ def test_what_is_missing_is_said_once_it_was_looked_for(library, monkeypatch):
     assert scene.can_run() == "The library cannot act here: env 'x' cannot be made: it needs Box2D."
 
 
+@pytest.mark.slow
 def test_policies_with_continuous_actions_have_the_generic_view():
     """The actions that are scored are those of the policies."""
     world = Reacher(continuous=True, episode_length=12)

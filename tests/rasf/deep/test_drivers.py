@@ -123,10 +123,13 @@ def assert_equal(agent, world, steps_per_task):
             MomentSettings(**SMALL, warmup=10, horizon="continuing", averse_episodes=1.0, interleaved=False),
             marks=pytest.mark.slow,
         ),
-        MomentSettings(
-            **SMALL, warmup=0, gamma=1.0, n_step=3, averse_episodes=1.0, replay=30, prioritised=0.0, epsilon_z=True
+        pytest.param(
+            MomentSettings(
+                **SMALL, warmup=0, gamma=1.0, n_step=3, averse_episodes=1.0, replay=30, prioritised=0.0, epsilon_z=True
+            ),
+            marks=pytest.mark.slow,
         ),
-        HistogramSettings(**SMALL, atoms=11, n_step=2, prioritised=0.5),
+        pytest.param(HistogramSettings(**SMALL, atoms=11, n_step=2, prioritised=0.5), marks=pytest.mark.slow),
         pytest.param(
             HistogramSettings(**SMALL, atoms=11, n_step=3, horizon="episode", interleaved=True), marks=pytest.mark.slow
         ),

@@ -446,7 +446,7 @@ def test_a_callback_sees_and_stops(library):
     ("env", "more"),
     [
         pytest.param(Lever, {}, marks=pytest.mark.slow),
-        (five, {"num_envs": 2}),
+        pytest.param(five, {"num_envs": 2}, marks=pytest.mark.slow),
         (Push(), {"updates": 1, "risk": NEUTRAL, "interleaved": False}),
     ],
     ids=["episodes", "two environments", "compiled"],
