@@ -269,7 +269,7 @@ class PolicyLibrary:
             names: names of the features, if the library's environment has none. Default: none.
 
         Returns:
-            The rule. A calibrated library tightens limits by its measured errors, so that about 95 % of limits are kept.
+            The rule. A calibrated library tightens limits by its measured errors, so that about 95 % of them are kept.
 
         Raises:
             ValueError: an argument is invalid, two arguments exclude each other, or the policies cannot score the risk.

@@ -30,7 +30,8 @@ _ALIKE = 0.25  # the variance between queries is estimated as at least this shar
 class Bound(NamedTuple):
     """A prediction corrected by the calibration, and two bounds: low <= expected <= high.
 
-    Each bound is meant to hold for 95 % of further tasks like those of the calibration. It is an estimate, not a guarantee.
+    Each bound is meant to hold for 95 % of further tasks like those of the calibration. It is an estimate, not a
+    guarantee.
     """
 
     expected: float
