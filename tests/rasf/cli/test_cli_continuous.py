@@ -61,7 +61,7 @@ def test_train_and_evaluate_with_continuous_actions(trained, command, here):
 
 
 def test_an_agent_for_the_other_kind_of_actions_is_refused(command):
-    for agent, kind, arguments in (("rasfc51", "a Box of 2 numbers", ("--env-arg", "continuous=true")),
+    for agent, kind, arguments in (("rasfc51", "a Box of size 2", ("--env-arg", "continuous=true")),
                                    ("rasftd3", "Discrete", ())):  # fmt: skip
         code, _, err = command(
             "train", "rasf/Reacher-v0", *arguments, "--tasks", 2, "--agent", agent, "--out", "a.rasf"

@@ -450,7 +450,7 @@ def test_a_callback_is_told_of_the_policies_of_all_risks_and_says_what_they_lear
     ({"env": "CartPole-v1"}, "the environment's reward is one number, not a vector of features; give phi"),
     (
         {"env": "Pendulum-v1", "phi": lambda *_: [1.0]},
-        r"^agent must be one for the environment's actions \(a Box of 1 numbers\), such as rasftd3; got rasfql$",
+        r"^agent must be one for the environment's actions \(a Box of size 1\), such as rasftd3; got rasfql$",
     ),
     ({"agent": "rasftd3"}, r"^agent must be one .* actions \(Discrete\), such as sfql, .*; got rasftd3$"),
     ({"env": "nothing-v0"}, "or MODULE:ID to import its module, got 'nothing-v0'"),

@@ -158,7 +158,7 @@ def _fitting(spec: AgentSpec, size: int) -> AgentSpec:
     if spec.continuous == bool(size):
         return spec
     fitting = ", ".join(one.name for one in AGENTS.values() if one.makes_library and one.continuous == bool(size))
-    kind = f"a Box of {size} numbers" if size else "Discrete"
+    kind = f"a Box of size {size}" if size else "Discrete"
     raise ValueError(f"agent must be one for the environment's actions ({kind}), such as {fitting}; got {spec}")
 
 
@@ -197,7 +197,7 @@ def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ())
     if preferred is not None:
         return library_agent(preferred), "the environment declares this agent"
     if env.actions.size:
-        return AGENTS[_CONTINUOUS], f"actions are vectors of {env.actions.size} numbers"
+        return AGENTS[_CONTINUOUS], f"actions are continuous (a Box of size {env.actions.size})"
     if not encoder.integers:
         return networks, "observations are not whole numbers of a bounded range and may not recur exactly"
     if encoder.n_possible is not None and encoder.n_possible <= _FEW:

@@ -74,7 +74,7 @@ def test_learned_policies_are_near_the_best_and_averse_ones_take_less_risk():
 
 def test_the_agent_is_chosen_with_a_note(library):
     assert library.agent == "rasftd3"
-    assert library.notes == ("agent rasftd3 was chosen because actions are vectors of 2 numbers",)
+    assert library.notes == ("agent rasftd3 was chosen because actions are continuous (a Box of size 2)",)
     assert type(library.sources) is ActorPolicies
     assert len(library.policies) == library.sources.policies == library.sources.n_actions == 4
     assert (library.sources.action_size, library.environment.n_actions) == (2, 0)
@@ -103,14 +103,14 @@ def test_tasks_with_different_numbers_of_weights_are_learned():
 def test_agents_fit_the_actions_of_the_environment():
     phi = lambda obs, action, after, info: [1.0, after[0]]  # noqa: E731
     for agent in ("rasfql", "sfql", "rasf-model", "rasfc51", "sfdqn", "sfdqn-residual", "rasfdqn"):
-        with pytest.raises(ValueError, match=rf"\(a Box of 2 numbers\), such as rasftd3; got {agent}$"):
+        with pytest.raises(ValueError, match=rf"\(a Box of size 2\), such as rasftd3; got {agent}$"):
             learned(agent=agent, risk=NEUTRAL)
     for env, more in ((gamble, {}), ("CartPole-v1", {"phi": phi})):
         with pytest.raises(ValueError, match=r"environment's actions \(Discrete\), such as .*rasfdqn.*; got rasftd3$"):
             learned(env, agent="rasftd3", tasks=[[1.0, 0.0, 0.0]], **more)
     with pytest.raises(ValueError, match=r"environment's actions \(Discrete\)"):
         learned(gym.vector.SyncVectorEnv([lambda: gym.make("CartPole-v1")]), agent="rasftd3", phi=phi, tasks=[[1, 1]])
-    with pytest.raises(ValueError, match=r"environment's actions \(a Box of 2 numbers\)"):
+    with pytest.raises(ValueError, match=r"environment's actions \(a Box of size 2\)"):
         learned(Push(), agent="rasfdqn")
     with pytest.raises(ValueError, match="rasftd3"):
         learned(risk=Entropic(-1.0))
