@@ -103,7 +103,7 @@ class BoxActions:
         if not space.is_bounded("both"):
             raise ValueError(
                 "the action space must have finite bounds, so that actions can be scaled; wrap the environment in "
-                "gymnasium.wrappers.RescaleAction or in an ActionWrapper whose action_space has finite bounds"
+                "gymnasium.wrappers.TransformAction(env, lambda action: action, Box), with a Box of finite bounds"
             )
         return cls._checked(low.tolist(), high.tolist(), space.shape, np.dtype(space.dtype).name)
 
