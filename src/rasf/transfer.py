@@ -11,8 +11,8 @@ different actions are equal. Compiled kernels (`rasf.tabular`, `rasf.planning`) 
 choose by `preferred`.
 
 The risk-neutral case is beta = 0. For discounted returns, GPI is guaranteed to be at least as good as the source
-policies only if the score of decision t is for the risk beta z, where z = gamma^t (`risk.at_discount`). The moments of
-stationary source policies do not depend on z. Arrays may be numpy or jax.
+policies only if the actions of step t are scored with beta multiplied by gamma^t (`risk.at_discount`). The moments of
+stationary source policies do not depend on gamma^t. Arrays may be numpy or jax.
 
 Learned Sigma is stored packed, (.., m): its diagonal (m = d), or its upper triangle row by row (m = d (d + 1) / 2).
 `packed_indices` and `packed_weights` define this layout. K is the number of policies, S of states and A of actions.
@@ -123,7 +123,10 @@ def _moderate(name: str, given: Array) -> Array:
 
 @functools.cache
 def _layout(d: int, diagonal: bool) -> tuple[Ints, Ints, Floats]:
-    """Return the row, the column and the multiplicity in w' Sigma w of each packed entry of Sigma, (m,) each."""
+    """Return, for each packed entry of Sigma, its row, its column, and how often it occurs in w' Sigma w.
+
+    An entry occurs once or twice. Each of the three arrays has shape (m,).
+    """
     rows, columns = np.diag_indices(d) if diagonal else np.triu_indices(d)
     times = np.where(rows == columns, 1.0, 2.0)
     for shared in (rows, columns, times):

@@ -79,7 +79,7 @@ def _remarks(compared: Comparison, of: str) -> Iterator[str]:
         said = [f"{of} {_signed(compared.difference(risk, of))}"]
         if compared.reports[risk].failures is not None:
             said.append(f"failures {_signed(compared.difference(risk, 'failures'))}")
-        yield f"{short_risk(risk)} against {short_risk(names[0])}, episode by episode: {', '.join(said)}"
+        yield f"{short_risk(risk)} minus {short_risk(names[0])}, paired by episode: {', '.join(said)}"
     for risk, report in compared.reports.items():
         if report.bounds is not None:
             yield f"{short_risk(risk)}: bounds: {report.bounds.sentence()}"

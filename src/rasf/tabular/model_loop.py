@@ -28,7 +28,7 @@ def run(world: WorldArrays, model: Model, rule: Rule, rows: Rows, watch: Watch, 
 
     A stretch is a sequence of steps in one task. The loop also stops after a step whose reward is uncertain or differs
     from the model's reward, and then returns the kind of this step (its distinct feature vector). Otherwise the loop
-    returns -1. A kind must have the same number in the world and in the model.
+    returns -1. A kind must have the same index in the world's arrays and in the model's arrays.
     """
     row = -1
     for n in range(stretch.progress[STEP], until):

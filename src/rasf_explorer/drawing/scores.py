@@ -89,9 +89,10 @@ def draw_scores(
 
     x = Scale(round_ticks(*bounds, 4), _LEFT, _RIGHT)
     bottom = _TOP + sum(_HEAD + _ROW * len(few) + _GAP for few in best.values())
-    scored = "return of one policy, "  # unlike here, GPI acts in rollouts, and returns of rollouts are not discounted
+    # the scores are of following one source policy; the returns shown for rollouts are of GPI, and not discounted
+    scored = "return of one policy, "
     scored += "not discounted" if scores.gamma == 1 else f"discounted (gamma {shown(scores.gamma)})"
-    winner, said = "nothing was learned here", ["Nothing was learned here."]
+    winner, said = "", ["Nothing was learned here."]
     for row in (row for row in rows if row.wins):
         winner = f"{row.action}, by policy {row.source}"
         said = [f"Scores are of the {scored}.", f"GPI takes {row.action}, by {_in_words(row)}."]
@@ -99,10 +100,10 @@ def draw_scores(
     y = _TOP
     for a, (action, few) in enumerate(best.items()):
         rest, without = len(of_action[action]) - len(few), len(policies) - len(of_action[action])
-        left_out = [f"and {rest} more"] * (rest > 0) + [f"{without} without a value"] * (without > 0)
+        left_out = [f"not shown: {rest}"] * (rest > 0) + [f"without a value: {without}"] * (without > 0)
         body += text(action, 8, y + 15, class_="strong action")
         if left_out:
-            body += text(", ".join(left_out), 18 + 1.15 * text_width(action, SIZE), y + 15, class_="soft")
+            body += text("policies " + ", ".join(left_out), 18 + 1.15 * text_width(action, SIZE), y + 15, class_="soft")
         y += _HEAD
         for row in few:
             body += element("g", *_row(row, x, y), class_="score-row", data_policy=row.source, data_action=a)
@@ -154,8 +155,11 @@ def _star(x: float, y: float) -> str:
 
 
 def _heading(winner: str, families_label: str) -> str:
-    """Draw GPI's choice, and the legend of the marks."""
-    parts = [_star(14, 14), text(f"GPI takes {winner}", 26, 18, class_="strong")]
+    """Draw GPI's choice, or that nothing was learned if `winner` is empty, and the legend of the marks."""
+    if winner:
+        parts = [_star(14, 14), text(f"GPI takes {winner}", 26, 18, class_="strong")]
+    else:
+        parts = [text("Nothing was learned here.", 8, 18, class_="strong")]
     x = 10.0
     for mark, words in (
         (element("circle", class_="mean", cx=0, cy=0, r=3.6), "mean"),

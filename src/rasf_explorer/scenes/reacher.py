@@ -79,8 +79,8 @@ class ReacherScene(ArmScene):
         self.policies = tuple(_in_words(policy) for policy in library.policies)
         self._failure = world.n_features - 1
         sure = is_sure(library, self._failure)
-        kind, most = ("per rollout, in 95 % of tasks", 30.0) if sure else ("expected, discounted", 0.3)
-        self.limit = Weight(f"failures at most, {kind}", 0.0, most, most / 100, most)
+        kind, most = ("per rollout (kept in 95 % of tasks)", 30.0) if sure else ("(expected, discounted)", 0.3)
+        self.limit = Weight(f"most failures {kind}", 0.0, most, most / 100, most)
         where = grid(_POINTS)
         self._tips: Floats = where.tips[where.reached]
         self._cell = float(where.tips[0, 1, 0] - where.tips[0, 0, 0])
@@ -168,7 +168,10 @@ class ReacherScene(ArmScene):
         )
 
     def _from_heaviest(self, tips: Floats, w: Floats) -> Interval:
-        """Return the mean distance (m) of tips from the heaviest target; nan if no target has a positive weight."""
+        """Return the mean distance (m) of tips from the target with the largest weight.
+
+        The distance is nan if no target has a positive weight.
+        """
         if w[:-1].max() <= 0:
             return Interval(np.nan, np.nan, np.nan)
         away = self.world.distances(tips)[..., int(w[:-1].argmax())]

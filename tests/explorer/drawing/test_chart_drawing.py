@@ -222,8 +222,8 @@ class TestScores:
         root = parse(draw_scores(scores(values), [f"n{k}" for k in range(32)], self.actions, families_label="averse"))
         rows = of_class(root, "score-row")
         assert [row.get("data-policy") for row in rows if row.get("data-action") == "0"] == ["31", "30", "29", "28"]
-        assert "and 23 more, 5 without a value" in words(root)
-        assert "and 28 more" in words(root)
+        assert "policies not shown: 23, without a value: 5" in words(root)
+        assert "policies not shown: 28" in words(root)
         assert "GPI takes up, by policy 31" in words(root)
 
     def test_one_row_has_the_star(self):
@@ -268,6 +268,14 @@ class TestScores:
         root = parse(draw_scores(given, ["a", "b"], self.actions, families_label="averse"))
         assert words(root) == ["Nothing was learned here."]
         assert len(scores_rows(given, ["a", "b"], self.actions)) == 4
+
+    def test_initial_values_without_a_winner_say_that_nothing_was_learned(self):
+        given = scores([[1.0, 2.0]], seen=False)  # a visited state in which a table has only its initial values
+        root = parse(draw_scores(given, ["a"], self.actions, families_label="averse"))
+        assert "Nothing was learned here." in words(root)
+        assert not [word for word in words(root) if word.startswith("GPI takes")]
+        assert len(of_class(root, "score-row")) == 2
+        assert not of_class(root, "star")
 
     def test_infinite_values_stay_in_the_picture(self):
         root = parse(draw_scores(scores([[np.inf, 1.0]], mean=[[2.0, 1.0]]), ["a"], self.actions, families_label="x"))

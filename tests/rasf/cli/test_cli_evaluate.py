@@ -29,7 +29,7 @@ def test_evaluate_reports_what_compare_finds(trained, command, here):
         for measure in ("return", "return_variance", "return_cvar", "failures"):
             assert f"{report.measures[measure].estimate:.3g}" in out
     assert "w = 1, -1" in out
-    assert "mean-variance:-4 against neutral, episode by episode: return" in out
+    assert "mean-variance:-4 minus neutral, paired by episode: return" in out
     assert "wrote returns.png" in out
     assert (here / "returns.png").read_bytes().startswith(b"\x89PNG")
 
@@ -47,7 +47,7 @@ def test_prices_are_a_control_and_sums_are_shown(trained, command, here):
     assert rows["price 1 10"]["features"] == report.phi.tolist()
     assert rows["price 1 10"]["sums"] == {name: list(interval) for name, interval in report.sums.items()}
     assert "sums of features" in out
-    assert "price 1 10 against neutral, episode by episode" in out
+    assert "price 1 10 minus neutral, paired by episode" in out
     assert "price 1 10: actions are chosen as if the weight of feature 1 were -11 instead of -1" in " ".join(
         out.split()
     )
@@ -103,7 +103,7 @@ def test_discount_aware_shows_discounted_returns(trained, command):
     measures = asked["comparisons"][0]["risks"]["mean-variance:-4.0"]["measures"]
     assert measures["discounted"] == list(expected.reports["mean-variance:-4.0"].measures["discounted"])
     _, out, _ = command(*ASK, "--discount-aware")
-    assert "discounted" in out.split("episode by episode")[0]  # a heading, which a narrow terminal breaks
+    assert "discounted" in out.split("paired by episode")[0]  # a heading, which a narrow terminal breaks
 
 
 def test_static_holds_a_risk_fixed(trained, command):

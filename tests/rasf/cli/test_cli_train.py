@@ -204,12 +204,12 @@ def test_once_is_a_support_of_its_own(command, here):
     atoms = np.array(rasf.load(here / "once.rasf").sources.law.atoms)
     reach = np.ptp(atoms, axis=1)
     assert reach[0] == pytest.approx(10 * reach[1])
-    for more, words in ((("--once", "7"), "once must be different"), (("--once", "x"), "once must be whole numbers")):
+    for more, words in ((("--once", "7"), "`once` must list"), (("--once", "x"), "once must be whole numbers")):
         code, *said = command(*deep, "--overwrite", "--agent", "rasfc51", *more)
         assert code != 0
         assert any(words in one for one in said), said
     code, *said = command(*deep, "--overwrite", "--agent", "sfdqn", "--once", "1")
-    assert any("once is for agents that learn histograms or means of events" in one for one in said), said
+    assert any("`once` is for agents that learn histograms or means of events" in one for one in said), said
 
 
 # --- refusals

@@ -464,7 +464,7 @@ def test_a_callback_is_told_of_the_policies_of_all_risks_and_says_what_they_lear
     ({"env_kwargs": {3: 1}}, "env_kwargs must be a dict"),
     ({"env": "FrozenLake-v1", "env_kwargs": {"map_name": "nowhere"}}, "cannot be made: KeyError 'nowhere'"),
     ({"base_library": 3}, "base_library must be a policy library, got int"),
-    ({"once": [0, 0], "agent": "rasfdqn"}, "once must be different indices of features, 0 to 1"),
+    ({"once": [0, 0], "agent": "rasfdqn"}, "the argument `once` must list different indices of features, 0 to 1"),
     ({"extra_tasks": "many", "agent": "sfdqn"}, "extra_tasks must be weights"),
     ({"extra_tasks": -1, "agent": "sfdqn"}, "extra_tasks must be a whole number"),
     ({"env": "rasf/Grid-v0", "agent": "sfdqn", "num_envs": 10**9}, "num_envs must be at most 10000"),

@@ -110,7 +110,10 @@ class Tape:
         return np.array_equal(self._numbers(env), state["obs"]) and _generator(env) == state.get("generator_now")
 
     def _numbers(self, env: _Env) -> np.ndarray:
-        """Return the last observation as numbers; vector environments already give network inputs."""
+        """Return the last observation as an array.
+
+        The observation of a single environment is encoded first; those of a vector environment are already encoded.
+        """
         return env.encoder.key(self.obs) if _is_single(env) else np.asarray(self.obs)
 
 

@@ -68,8 +68,8 @@ def drawn_tasks(
     if signs is None:
         raise ValueError(
             f"{name}={count} cannot be drawn, because it is unknown which of the {d} features are costs: give weights "
-            f"(n, {d}), or the signs of the features (1: more is better, -1: a cost, 0: either) as an argument or as "
-            "an attribute of the environment, a wrapper or phi"
+            f"(n, {d}), or the argument `signs` (1: more is better, -1: a cost, 0: either); or define the attribute "
+            "`signs` in the environment, in a wrapper, or in the function phi"
         )
     drawn = rng.uniform(-1.0, 1.0, (count, d))
     notes.append(
@@ -101,7 +101,11 @@ def checked_once(given: Sequence[int], d: int, spec: AgentSpec) -> list[int]:
     """Return the indices of the features that occur at most once an episode."""
     listed = isinstance(given, list | tuple | np.ndarray) and all(checks.is_whole(i) and 0 <= i < d for i in given)
     if not listed or len({*given}) < len(given):
-        raise ValueError(f"once must be different indices of features, 0 to {d - 1}, got {given!r:.60}")
+        raise ValueError(
+            f"the argument `once` must list different indices of features, 0 to {d - 1}, got {given!r:.60}"
+        )
     if len(given) and spec.law not in (LawKind.HISTOGRAM, LawKind.MEAN_LOW_RANK):
-        raise ValueError(f"once is for agents that learn histograms or means of events; {spec} learns neither")
+        raise ValueError(
+            f"the argument `once` is for agents that learn histograms or means of events; {spec} learns neither"
+        )
     return [int(i) for i in given]

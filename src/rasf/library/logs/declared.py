@@ -16,7 +16,8 @@ from typing import Any
 from rasf.files import HEAD_LIMIT, npy_memory
 
 _BYTES = 8  # memory of each number, in bytes
-# the compression methods that numpy writes; zipfile unpacks other methods in steps of unlimited size
+# The compression methods that numpy writes. Other methods are refused, because zipfile may unpack a whole member into
+# memory even if only a few bytes of it are read.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _MOST_DEPTH = 16  # largest depth of nested groups in an episode of a Minari dataset
 _MARK = b"PAR1"  # the last bytes of a .parquet file

@@ -7,8 +7,8 @@ Computations that depend only on the weights w are done once and cached for late
     histograms    Each feature has a head with N probabilities as outputs. Only the heads of active features, which have
                   a nonzero weight, are computed.
 
-A batch is padded until its number of observations is a power of two, and scored by a compiled jax program. One program
-is compiled for each number of active features. For histograms, there are separate programs for mean-variance risks, for
+A batch is padded until its number of observations is a power of two, and scored by a compiled jax program. For
+histograms, one program is compiled for each number of active features, and separately for mean-variance risks, for
 entropic risks, and for every other risk. w is an argument of the programs, as is the beta of a mean-variance or
 entropic risk. A single observation is scored in numpy, in a few matrix products with the folded networks. With the
 network sizes of the paper this takes 40 us, less than the dispatch of a compiled call, and loops in numba are not
@@ -125,7 +125,7 @@ class NetworkPolicies:
         self._kept: dict[bytes, Any] = {}
 
     def proposals(self, obs: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-        """Return None, because actions are numbered."""
+        """Return None: actions are numbered, and policies propose actions only if these are vectors."""
         return None
 
     def actions(self, obs: npt.NDArray[Any], chosen: Ints) -> npt.NDArray[Any]:
@@ -393,7 +393,7 @@ class NetworkPolicies:
         widths, gamma = sizes("widths", description.get("widths")), number("gamma", description.get("gamma"), 0.0, 1.0)
         narrow = sizes("spread_widths", description.get("spread_widths")) if "spread_widths" in description else widths
         if len(narrow) != len(widths):
-            raise ValueError(f"spread_widths must have {len(widths)} sizes, as widths, got {narrow}")
+            raise ValueError(f"spread_widths must have {len(widths)} sizes, as many as widths, got {narrow}")
         limit = whole("limit", description.get("limit", 0), 0)
         if gamma == 1 and not limit:
             raise ValueError("gamma must be below 1 without a time limit, got 1")

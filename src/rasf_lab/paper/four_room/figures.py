@@ -1,4 +1,4 @@
-"""Figures 2, 3, 8 and 9, drawn from the saved result of the four-room experiment."""
+"""Figures 2, 3, 8 and 9 of the paper, and a figure of RaSF-model, drawn from the saved four-room result."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def figure_9(result: Result) -> Figure:
     halves: Any = drawn.subfigures(2, 1)
     ways = {"averse": f"{AGENTS['rasfql'].title}, beta = -2", "neutral": AGENTS["sfql"].title}
     for half, (way, title) in zip(halves, ways.items(), strict=True):
-        cell = novel[way][way]  # the results of acting at the risk of training
+        cell = novel[way][way]  # the results of acting with the same risk as in training
         earned = f"return {cell['return']['mean']:.2f}, failures {cell['failures']['mean']:.3f} per rollout"
         half.suptitle(f"{title}: {earned}", fontsize=11, fontweight="bold")
         visits = np.asarray(cell["visits"])

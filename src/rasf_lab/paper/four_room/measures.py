@@ -12,10 +12,10 @@ with beta or, for PRQL, with omega. Where the paper can be read in several ways,
     prql as-printed -2      a use of a policy is counted before its episode, not after it
     q-learning
 
-beta is the factor of the whole variance, as in the paper's experiments: beta = -2 is MeanVariance(-4). omega is the
-factor of C in PRQL. Agents trained at beta 0 and -2 act on the novel tasks in three ways (`WAYS`): "neutral" at beta 0,
-"averse" at beta -2, and "aware" (of the discount) at beta -2 gamma^t in step t, since the remaining return is
-discounted by gamma^t. In shapes, d is the number of features.
+beta is the factor of the whole variance, as in the paper's experiments: beta = -2 is MeanVariance(-4). PRQL scores an
+action by Q - omega C, from its action value Q and its risk C. Agents trained at beta 0 and -2 act on the novel tasks in
+three ways (`WAYS`): "neutral" at beta 0, "averse" at beta -2, and "aware" (of the discount) at beta -2 gamma^t in step
+t, since the remaining return is discounted by gamma^t. In shapes, d is the number of features.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ CHOICES = (
 
 
 def curve_summary(arrays: Arrays) -> dict[str, Arrays]:
-    """Return means and standard errors over seeds, per task and cumulative, of return and failures (seeds, tasks)."""
+    """Return means and standard errors over seeds, per task and cumulative.
+
+    `arrays` has return and failures (seeds, tasks).
+    """
     found: dict[str, Arrays] = {"return": {}, "failures": {}}
     for name, shown in found.items():
         for prefix, values in (("", arrays[name]), ("cumulative_", arrays[name].cumsum(axis=1))):

@@ -4,8 +4,8 @@ The score of an action is a sum over the learned entries of psi and Sigma, each 
 coefficients follow from the task and the risk. Every step can have its own coefficients, because the "aware" way to act
 (`measures.WAYS`) changes the risk from step to step. Shapes: A actions, d features, m coefficients.
 
-In a state that was not visited in training, the learner starts from initial noise, as in training. In such a state,
-the policies of a saved library have no noise and take action 0.
+In a state that was not visited in training, the learner's psi is initial random noise and its Sigma is 0, as for new
+states in training. In such a state, the policies of a saved library have no noise and take action 0.
 """
 
 from __future__ import annotations

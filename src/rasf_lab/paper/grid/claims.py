@@ -1,4 +1,4 @@
-"""Judge claims G1 to G5 and the grid's part of T7.
+"""Check the paper's claims G1 to G5, and claim T7 as far as it is about the grid. Each function states its claim.
 
 U is the entropic utility at beta = -0.1, U* the optimal utility, and S the start state.
 """
@@ -16,7 +16,10 @@ _EXACT = 1e-9  # two utilities count as equal if they differ by less
 
 
 def three_routes(routes: list[list[int]]) -> Finding:
-    """Return the finding on claim G1, that the routes of both sources and of the target's optimum all differ."""
+    """Return the finding on claim G1, that the routes of both sources and of the target's optimum all differ.
+
+    The text names each source policy by its two trap costs.
+    """
     different = len({tuple(route) for route in routes}) == 3
     lengths = ", ".join(str(len(route) - 1) for route in routes)
     text = f"routes of source (20, 20), source (0, 0) and target take {lengths} moves and "
@@ -89,7 +92,8 @@ def evaluation_matters(cross: dict[str, dict[str, float]], targets: int) -> Find
     """Return the finding on claim T7, that acting with risk adds more utility than training with risk.
 
     Args:
-        cross: the utilities from `runs.cross_table`.
+        cross: the result of `runs.cross_table`, with the mean utility of every combination of training and acting, by
+            names such as "train neutral, act averse".
         targets: the number of target tasks.
     """
     u = {key: cell["mean"] for key, cell in cross.items()}
