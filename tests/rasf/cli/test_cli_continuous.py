@@ -27,6 +27,7 @@ def trained(command, here):
     return out
 
 
+@pytest.mark.slow
 def test_train_and_evaluate_with_continuous_actions(trained, command, here):
     assert "wrote arm.rasf, 4 policies of rasftd3" in trained
     library = load("arm.rasf")
@@ -70,6 +71,7 @@ def test_an_agent_for_the_other_kind_of_actions_is_refused(command):
         assert f"environment's actions ({kind}), such as" in " ".join(err.split())
 
 
+@pytest.mark.slow
 def test_a_library_of_continuous_actions_does_not_act_with_numbered_ones(trained, command):
     weights = ",".join(f"{one:g}" for one in TASKS[0])
     code, _, err = command("evaluate", "arm.rasf", f"--w={weights}", "--env-arg", "continuous=false", "--episodes", 2)

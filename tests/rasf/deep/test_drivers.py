@@ -183,6 +183,7 @@ def test_both_drivers_learn_the_same_actors(settings):
     assert_equal(agent_for(settings, world, 80), world, 40)
 
 
+@pytest.mark.slow
 def test_a_period_that_a_task_cuts_goes_on_in_the_next_task():
     world = Walk(episode_length=7)
     settings = MeanSettings(**SMALL | {"target_period": 9})

@@ -164,6 +164,7 @@ def test_chunks_change_no_bit(three_lanes):
         assert whole.length == sum(one.length for one in halves)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interleaved", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_everything_random_follows_from_key_and_index(interleaved):
     """Cut into chunks of any length, and resumed after any of them: the same bits.

@@ -442,6 +442,7 @@ def test_a_callback_sees_and_stops(library):
     assert [progress.share < 1 for progress in seen] == [True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "more"),
     [
