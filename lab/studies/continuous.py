@@ -28,13 +28,9 @@ from rasf.deep.fused import RunConfig, Schedule
 from rasf.deep.settings import ActorSettings
 from rasf.envs.reacher.world import Reacher
 from rasf.risk import MeanVariance
+from rasf_lab.common.results import shipped
 from rasf_lab.rollouts.compiled import rollouts
 
-# mean returns of C51 trained on the task alone, before and after training; see rasf_lab/paper/reacher/measures.py
-BEGIN = (148.510284424, 124.154640198, 136.103240967, 165.500198364, 4.18940258026, 1.28544461727, -3.41989970207,
-         8.41013145447, 126.184951782, 148.290664673, 171.544891357, 157.439437866)  # fmt: skip
-END = (388.335449219, 365.298675537, 473.486816406, 467.940032959, 366.89944458, 373.381896973, 456.796630859,
-       452.709228516, 467.272766113, 404.691070557, 390.657989502, 456.697418213)  # fmt: skip
 TRAINED = 4  # tasks in which experience is collected
 
 
@@ -85,10 +81,13 @@ def run(args: argparse.Namespace) -> dict[str, object]:
     compiled = jax.jit(
         lambda networks, beta: rollouts(exact, world, networks, key, beta, tasks, args.rollouts).phi.mean(1)
     )
+    # mean returns of C51 before and after training on each target alone; see rasf_lab/paper/reacher/measures.py
+    normaliser = shipped()["reacher"].numbers["normaliser"]
+    lowest, highest = (np.array(normaliser[name]) for name in ("begin", "end"))
     front = {}
     for beta in args.acting:
         phi = np.stack([np.asarray(compiled(networks, beta)) for networks in each])
-        returns = (np.einsum("ltd,td->lt", phi, tasks.weights) - BEGIN) / (np.array(END) - BEGIN)
+        returns = (np.einsum("ltd,td->lt", phi, tasks.weights) - lowest) / (highest - lowest)
         front[f"{beta:g}"] = {
             "test": returns[:, TRAINED:].mean(1).tolist(), "failures": phi[:, TRAINED:, -1].sum(1).tolist(),
             "train": returns[:, :TRAINED].mean(1).tolist(),

@@ -248,8 +248,3 @@ class ActorAgent(Agent):
     def _rows(self, actions: Array, x: Array) -> Array:
         """Return the inputs of critics for actions (.., B, P) at inputs x (B, n)."""
         return jnp.concatenate([actions, jnp.broadcast_to(x, (*actions.shape[:-1], x.shape[-1]))], axis=-1)
-
-    def _read(self, networks: Networks, rows: Array, shapes: tuple[Heads, ...]) -> Parts:
-        """Return outputs (C, R, 1, H, M) of every part at R rows of inputs, (R, n) or (C, R, n)."""
-        pairs = zip(networks, shapes, strict=True)
-        return tuple(read_heads(one.heads, encode(one, rows, self.activation), shape) for one, shape in pairs)

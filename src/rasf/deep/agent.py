@@ -43,6 +43,7 @@ from rasf.deep.clock import TIME_INPUTS, Clock
 from rasf.deep.laws import Law, Losses, Networks, Parts, RiskOf, TaskHeads, Transition, Within, support_atoms
 from rasf.deep.make_law import make_law
 from rasf.deep.networks import (
+    Heads,
     Network,
     Sizes,
     choose_policies,
@@ -594,10 +595,19 @@ class Agent:
         return obs
 
     def _outputs(self, task_heads: TaskHeads, x: Array) -> Parts:
-        """Return the outputs (K, B, A, H, M) of every part at inputs x."""
-        pairs = zip(task_heads.networks, self.law.task_shapes(task_heads), strict=True)
-        found = tuple(read_heads(one.heads, encode(one, x, self.activation), shape) for one, shape in pairs)
-        return self.at_time(found, x)
+        """Return outputs (K, B, A, H, M) of every part."""
+        return self.at_time(self._read(task_heads.networks, x, self.law.task_shapes(task_heads)), x)
+
+    def _read(self, networks: Networks, x: Array, shapes: tuple[Heads, ...]) -> Parts:
+        """Return outputs (K, B, A, H, M) of every part, before the time left is taken into account.
+
+        Args:
+            networks: The networks of every part.
+            x: Inputs (B, n), or (K, B, n) if each policy has its own.
+            shapes: The shape of the outputs of every part.
+        """
+        pairs = zip(networks, shapes, strict=True)
+        return tuple(read_heads(one.heads, encode(one, x, self.activation), shape) for one, shape in pairs)
 
     def _outputs_of(self, networks: Networks, x: Array, action: Array) -> Parts:
         """Return the outputs (K, B, H, M) of every part at inputs x, for the actions (K, B)."""
