@@ -126,6 +126,16 @@ def reacher_choices() -> str:
     return _choices("reacher", shown)
 
 
+def reacher_readings() -> str:
+    """The paper's claims under each other reading of the reacher, beside our runs of the same agents and seeds."""
+    lines = [_row(["reading", "claim", "seeds", "ours", "this reading", "measured"]), _rule(6)]
+    for told in shipped()["reacher"].numbers["readings"].values():
+        for claim, row in told["claims"].items():
+            verdicts = [", ".join(_MARKS[one] for one in row[way]) for way in ("ours", "theirs")]
+            lines.append(_row([told["words"], claim, str(row["seeds"]), *verdicts, row["number"]]))
+    return "\n".join(lines)
+
+
 def _choices(experiment: str, shown: dict[str, tuple[str, str]]) -> str:
     """shown: for each measure its heading and how its numbers are written."""
     headings = " | ".join(heading for heading, _ in shown.values())
@@ -306,7 +316,7 @@ Tables = dict[str, Callable[[], str]]
 PAGES: dict[str, Tables] = {
     "results.md": {"glance": glance},
     "../lab/notes/four_room.md": {"four-room choices": four_room_choices, "ours": ours},
-    "../lab/notes/reacher.md": {"reacher choices": reacher_choices},
+    "../lab/notes/reacher.md": {"reacher choices": reacher_choices, "reacher readings": reacher_readings},
     "../README.md": {"driving": driving},
     "suite.md": {
         "suite in brief": suite_brief,

@@ -3,6 +3,7 @@
     python lab/studies/distributions.py run minigrid 0 --out runs/a.jsonl          one line of JSON per library
     python lab/studies/distributions.py run minigrid 0 --out .. --set n_step=1     the same with other settings
     python lab/studies/distributions.py many runs/a.jsonl 16 minigrid:0 minigrid:1   many libraries, 16 at a time
+    python lab/studies/distributions.py run highway 0 --out .. --suite rasf-suite/suite-runs/libraries
     python lab/studies/distributions.py table runs/*.jsonl                         the table of `lab/notes`
 
 A library is trained at the defaults of `rasfdqn` (on the roads with the settings of the suite) and asked for weightings
@@ -35,6 +36,8 @@ import rasf
 from rasf.library.trials import Trials
 from rasf.statistics import mean_of_the_worst
 from rasf_lab.suite.environments import CASES
+from rasf_lab.suite.runs import runs_of
+from rasf_lab.sweep.runs import Run
 
 UNSEEN, EPISODES, WORST = 3, 100, 0.1
 LEVELS = (1.0, 4.0, 16.0)
@@ -187,15 +190,20 @@ PROBLEMS: dict[str, Problem] = {
 }  # fmt: skip
 
 
-def run(name: str, seed: int, settings: dict[str, Any], share: float = 1.0) -> dict[str, Any]:
-    """Train a library and act for the unseen weightings; all numbers as JSON."""
+def run(
+    name: str, seed: int, settings: dict[str, Any], share: float = 1.0, suite: Path | None = None
+) -> dict[str, Any]:
+    """Train a library, or take that of the suite's run, and act for the unseen weightings; all numbers as JSON."""
     problem, begin = PROBLEMS[name], time.perf_counter()
     steps = round(share * problem.steps)
-    given = {"steps_per_task": steps, "seed": seed, "progress": False, **problem.settings, **settings}
-    if problem.failure is not None and problem.failure[1] > 0 and "once" not in given and name in _ONCE:
-        given["once"] = (problem.failure[0],)
-    library = rasf.learn(problem.make, tasks=np.array(problem.tasks, float), agent="rasfdqn", phi=problem.phi, **given)
-    seconds = time.perf_counter() - begin
+    if suite is None:
+        given = {"steps_per_task": steps, "seed": seed, "progress": False, **problem.settings, **settings}
+        weights = np.array(problem.tasks, float)
+        library = rasf.learn(problem.make, tasks=weights, agent="rasfdqn", phi=problem.phi, **given)
+        seconds = time.perf_counter() - begin
+    else:
+        library = rasf.load(suite / _library_of_suite(name, seed))
+        seconds = library.provenance["seconds"]
     asked = [_asked(library, problem, np.array(w, float), seed) for w in problem.unseen[:UNSEEN]]
     return {
         "problem": name, "seed": seed, "settings": {key: repr(value) for key, value in settings.items()},
@@ -204,7 +212,10 @@ def run(name: str, seed: int, settings: dict[str, Any], share: float = 1.0) -> d
     }  # fmt: skip
 
 
-_ONCE = ("highway", "merge", "roundabout", "intersection")
+def _library_of_suite(name: str, seed: int) -> str:
+    """The file of the library that `rasf suite NAME --preset full` trains."""
+    whole = runs_of(name, "full")[seed]
+    return f"{Run(whole.kind, {key: whole.parameters[key] for key in ('case', 'training')}, seed).id}.rasf"
 
 
 def _asked(library: Any, problem: Problem, w: Any, seed: int) -> dict[str, Any]:
@@ -334,7 +345,7 @@ def _table(paths: list[str]) -> None:
         print("| " + " | ".join(cells) + " |")
 
 
-def _many(out: Path, processes: int, asked: list[str]) -> None:
+def _many(out: Path, processes: int, asked: list[str], more: list[str]) -> None:
     """Run "problem:seed" in processes of one thread each; those that `out` has already are left out."""
     done = (
         {f"{one['problem']}:{one['seed']}" for one in map(json.loads, out.read_text().splitlines())}
@@ -345,7 +356,7 @@ def _many(out: Path, processes: int, asked: list[str]) -> None:
     flags = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}
 
     def one(text: str) -> None:
-        command = [sys.executable, __file__, "run", *text.split(":"), "--out", str(out)]
+        command = [sys.executable, __file__, "run", *text.split(":"), "--out", str(out), *more]
         ended = subprocess.run(command, env=os.environ | threads | flags, capture_output=True, text=True, check=False)
         if ended.returncode:
             print(text, ended.stderr.strip().splitlines()[-1:], file=sys.stderr)
@@ -365,10 +376,12 @@ def main() -> None:
     one.add_argument("--share", type=float, default=1.0)
     one.add_argument("--label", default="")
     one.add_argument("--set", nargs="*", default=[])
+    one.add_argument("--suite", type=Path, help="folder of the suite's libraries")
     many = commands.add_parser("many")
     many.add_argument("out", type=Path)
     many.add_argument("processes", type=int)
     many.add_argument("asked", nargs="+", metavar="PROBLEM:SEED")
+    many.add_argument("--more", default="", help="arguments of `run`, as one text")
     several = commands.add_parser("table")
     several.add_argument("files", nargs="+")
     given = parser.parse_args()
@@ -376,13 +389,13 @@ def main() -> None:
         _table(given.files)
         return
     if given.command == "many":
-        _many(given.out, given.processes, given.asked)
+        _many(given.out, given.processes, given.asked, given.more.split())
         return
     settings = {}
     for text in given.set:
         name, _, value = text.partition("=")
         settings[name] = json.loads(value)
-    found = run(given.problem, given.seed, settings, given.share) | {"label": given.label}
+    found = run(given.problem, given.seed, settings, given.share, given.suite) | {"label": given.label}
     given.out.parent.mkdir(parents=True, exist_ok=True)
     with given.out.open("a") as file:
         file.write(json.dumps(found) + "\n")

@@ -32,6 +32,7 @@ _FINAL = ("return", "failures", "in_circle", "distance")
 _FINALS = tuple(f"{way}_{what}" for way in ("final", "aware") for what in _FINAL)
 _KEPT = ("return", "failures", "clipped", "seconds", "map_peaks", "map_negative", *_FINALS)
 _JUDGED_VARIANCES = ("rasfc51 -3", "sfdqn-residual -3")  # labels whose variances the rule of R12 reads
+_JUDGED_BETAS = (-3.0, -1.5)  # R12 reads the variances of every reading of RaSFC51 (-3), and -1.5 is one
 _SHOWN_TIPS = ("rasfc51 -3", "rasfc51 0", "rac51 -3")
 # A row for each choice that the paper leaves open: the alternative to our choice in words (a' is the bootstrap action,
 # the next action in the learning target), the label of runs with our choice, the label of runs with the alternative.
@@ -42,6 +43,14 @@ CHOICES = (
     ("features of the tip before the step", "rasfc51 -3", "rasfc51 late-tip -3"),
     ("Adam's epsilon is 1e-7, not 1e-8", "rasfc51 -3", "rasfc51 adam-1e-07 -3"),
     ("201 atoms, not 51", "rasfc51 -3", "rasfc51 201-atoms -3"),
+    ("201 atoms, not 51", "rac51 -3", "rac51 201-atoms -3"),
+    ("ReLU, not tanh", "rasfc51 0", "rasfc51 relu 0"),
+    ("ReLU, not tanh", "rasfc51 -3", "rasfc51 relu -3"),
+    ("ReLU, not tanh", "rac51 0", "rac51 relu 0"),
+    ("ReLU, not tanh", "rac51 -3", "rac51 relu -3"),
+    ("ReLU, not tanh", "sfdqn 0", "sfdqn relu 0"),
+    ("beta is twice the factor of the variance", "rasfc51 -3", "rasfc51 -1.5"),
+    ("beta is twice the factor of the variance", "rac51 -3", "rac51 -1.5"),
     ("a' by GPI over all policies", "sfdqn 0", "sfdqn gpi 0"),
     ("no target networks", "sfdqn 0", "sfdqn no-target 0"),
     ("the residual covariance is learned beside", "sfdqn 0", "sfdqn-residual 0"),
@@ -166,7 +175,8 @@ def kept(found: Mapping[ReacherRun, Arrays]) -> dict[ReacherRun, Arrays]:
     """
     reduced, with_tips = {}, set()
     for run, arrays in found.items():
-        names = {*_KEPT, *(("last_variance", "last_truth") if run.label in _JUDGED_VARIANCES else ())}
+        judged = run.label in _JUDGED_VARIANCES or (run.agent == "rasfc51" and run.beta in _JUDGED_BETAS)
+        names = {*_KEPT, *(("last_variance", "last_truth") if judged else ())}
         every = derived(arrays)
         if run.label in _SHOWN_TIPS and run.label not in with_tips and "shown_tips" in every:
             with_tips.add(run.label)
@@ -184,6 +194,8 @@ def measures(found: Mapping[ReacherRun, Arrays]) -> Measures:
     for run, arrays in found.items():
         if run.target is None:
             by_label[run.label].append(run)
+        elif run.activation != ReacherRun.activation:
+            continue  # these runs normalise the returns of another reading (`readings.py`)
         elif run.beta:
             averse[run.seed][run.target] = float(arrays["final_return"][0])
         else:

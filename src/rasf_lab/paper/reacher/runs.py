@@ -38,6 +38,7 @@ from rasf_lab.common.archive import load_archive, save_archive
 from rasf_lab.common.results import Result
 from rasf_lab.paper.reacher.claims import judge
 from rasf_lab.paper.reacher.measures import kept, map_arrays, measures, summary
+from rasf_lab.paper.reacher.readings import judged_readings
 from rasf_lab.paper.reacher.training import BETAS, CHECKPOINT_EVERY_S, TARGETS, TRAINING, LaneProgram, ReacherRun
 from rasf_lab.sweep import runs as sweep
 from rasf_lab.sweep.engines import machine
@@ -48,6 +49,7 @@ LANES, MANY_LANES = 20, 120
 _ARCHIVE = "reacher.npz"
 _TENSORBOARD = "RASF_TENSORBOARD"  # environment variable that gives workers the folder for scalars
 _PAPER = ReacherRun("rasfc51", 0.0, 0)
+_RELU = replace(_PAPER, activation="relu")
 _FINE = replace(_PAPER, map_points=61)
 # with so few steps, agents differ after rasf's own training (`beyond`), but not after the paper's training
 _QUICK = replace(
@@ -86,9 +88,18 @@ def batches(preset: str, seed: int) -> dict[str, list[ReacherRun]]:
         "rasfc51-gpi": _runs("rasfc51", (-3.0,), seeds[:3], replace(_PAPER, bootstrap="gpi")),
         "rasfc51-separate-heads": _runs("rasfc51", (-3.0,), seeds[:3], replace(_PAPER, separate_heads=True)),
         "rasfc51-risky-last": _runs("rasfc51", (-3.0,), seeds[:3], replace(_PAPER, risky_last=True)),
-        "rasfc51-late-tip": _runs("rasfc51", (-3.0,), seeds[:3], replace(_PAPER, late_tip=True)),
-        "rasfc51-adam": _runs("rasfc51", (-3.0,), seeds[:3], replace(_PAPER, adam_epsilon=1e-7)),
-        "rasfc51-atoms": _runs("rasfc51", (-3.0,), seeds[:3], replace(_PAPER, atoms=201)),
+        "rasfc51-late-tip": _runs("rasfc51", (-3.0,), seeds[:5], replace(_PAPER, late_tip=True)),
+        "rasfc51-adam": _runs("rasfc51", (-3.0,), seeds[:5], replace(_PAPER, adam_epsilon=1e-7)),
+        "rasfc51-atoms": _runs("rasfc51", (-3.0,), seeds[:5], replace(_PAPER, atoms=201)),
+        "rac51-atoms": _runs("rac51", (0.0, -3.0), seeds[:5], replace(_PAPER, atoms=201)),
+        "alone-relu": _alone(seeds[:5], _RELU),
+        "rasfc51-relu": _runs("rasfc51", (0.0, -3.0), seeds[:5], _RELU),
+        "rac51-relu": _runs("rac51", BETAS, seeds[:5], _RELU),
+        "sfdqn-relu": _runs("sfdqn", (0.0,), seeds[:5], _RELU),
+        "rasfc51-half": _runs("rasfc51", (-0.5, -1.5), seeds[:5]),
+        "rac51-half": _runs("rac51", (-0.5, -1.5), seeds[:5]),
+        "rasfc51-more": _runs("rasfc51", (-4.0,), range(seed + 10, seed + 20)),
+        "rac51-more": _runs("rac51", (-4.0,), range(seed + 10, seed + 20)),
         "sfdqn-gpi": _runs("sfdqn", (0.0,), seeds, replace(_PAPER, bootstrap="gpi")),
         "sfdqn-no-target": _runs("sfdqn", (0.0,), seeds, replace(_PAPER, target_networks=False)),
     }
@@ -208,7 +219,7 @@ def summarise(preset: str, seed: int, folder: Path) -> Result | str:
     seconds = {name: float(sum(found[one]["seconds"][0] for one in group)) for name, group in complete.items()}
     lanes = {name: {"seconds": seconds[name], "lanes": len(group)} for name, group in complete.items()}
     devices = "; ".join(sorted({_device(one) for group in complete.values() for one in group.values()}))
-    numbers = summary(measured, found) | {"batches": lanes}
+    numbers = summary(measured, found) | {"batches": lanes, "readings": judged_readings(found)}
     spent, maps = sum(seconds.values()), map_arrays(measured, results.archived.shared)
     return Result("reacher", preset, seed, spent, numbers, judge(measured), device=devices, arrays=maps)
 
@@ -232,7 +243,8 @@ class Results:
 
     def as_kept(self, run: ReacherRun) -> ReacherRun:
         """Return the run with `library=True` if the sweep has finished that run, else the run unchanged."""
-        other = replace(run, library=run.library or AGENTS[run.agent].makes_library)
+        able = AGENTS[run.agent].makes_library and run.activation == ReacherRun.activation
+        other = replace(run, library=run.library or able)
         return other if other != run and self.store.is_finished(swept(other)) else run
 
 

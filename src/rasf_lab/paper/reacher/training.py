@@ -63,6 +63,7 @@ _BEYOND = {
     "prioritised": 0.0,
 }
 BOOTSTRAPS = ("own", "gpi")
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 AGENTS_HERE = tuple(name for name, spec in AGENTS.items() if spec.family is Family.NETWORKS and not spec.continuous)
 
 
@@ -89,6 +90,7 @@ class ReacherRun:
         target_networks: whether to use target networks. Default: True.
         separate_heads: whether to draw the initial weights as if the heads of each feature were a separate layer.
             Default: False.
+        activation: the activation of hidden layers, "tanh" or "relu". Default: "tanh".
         adam_epsilon: the epsilon of Adam. Default: 1e-8.
         late_tip: whether to use the features of `LateTipReacher`. Default: False.
         risky_last: whether to train on the two targets in risky circles last, not first. Default: False.
@@ -115,6 +117,7 @@ class ReacherRun:
     bootstrap: str = "own"
     target_networks: bool = True
     separate_heads: bool = False
+    activation: str = "tanh"
     adam_epsilon: float = 1e-8
     late_tip: bool = False
     risky_last: bool = False
@@ -136,6 +139,7 @@ class ReacherRun:
         number("beta", self.beta)
         number("adam_epsilon", self.adam_epsilon, 0.0)
         one_of("bootstrap", self.bootstrap, BOOTSTRAPS)
+        one_of("activation", self.activation, ACTIVATIONS)
         for name in SIZES:
             whole(name, getattr(self, name))
         for name in (one.name for one in fields(self) if type(one.default) is bool):
@@ -146,6 +150,8 @@ class ReacherRun:
                 raise ValueError(f"target is for the agents c51 and rac51 only, got {self.agent}")
         if self.library and not AGENTS[self.agent].makes_library:
             raise ValueError(f"library is for agents that learn distributions of feature returns, got {self.agent}")
+        if self.library and self.activation != "tanh":
+            raise ValueError(f"library needs the activation tanh, got {self.activation}")
 
     @property
     def variant(self) -> str:
@@ -156,6 +162,7 @@ class ReacherRun:
             "gpi": self.bootstrap == "gpi",
             "no-target": not self.target_networks,
             "separate-heads": self.separate_heads,
+            self.activation: self.activation != usual.activation,
             f"adam-{self.adam_epsilon:g}": self.adam_epsilon != usual.adam_epsilon,
             "late-tip": self.late_tip,
             "risky-last": self.risky_last,
@@ -203,7 +210,11 @@ class ReacherRun:
             training: the training tasks.
             planned: the number of updates, for settings that change over training; 0 if no setting changes.
         """
-        more: dict[str, Any] = {"optimiser": adam(self.adam_epsilon), "planned": planned}
+        more: dict[str, Any] = {
+            "optimiser": adam(self.adam_epsilon),
+            "planned": planned,
+            "activation": ACTIVATIONS[self.activation],
+        }
         if self.separate_heads:
             more["initialise"] = SEPARATE_HEADS
         if not AGENTS[self.agent].makes_library:
