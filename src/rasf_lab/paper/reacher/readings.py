@@ -37,7 +37,7 @@ class OtherReading:
     def as_ours(self, run: ReacherRun) -> ReacherRun | None:
         """Return the run of ours to which a run of this reading corresponds; None for runs of other readings."""
         usual = {name: getattr(ReacherRun, name) for name in self.changes}
-        ours = replace(run, **usual, beta=self.factor * run.beta)  # type: ignore[arg-type]
+        ours = replace(run, **usual, beta=self.factor * run.beta)
         same = all(getattr(run, name) == value for name, value in self.changes.items())
         is_ordinary = ours.variant in (run.agent, f"{run.agent} alone")
         return ours if same and is_ordinary and ours.beta in BETAS else None
