@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rasf import checks
-from rasf.agents import Family
+from rasf.agents import Family, acting_risk
 from rasf.arrays import Floats
 from rasf.library.ahead.finite import FiniteModel
 from rasf.library.ahead.followed import Followed, FollowedTables, Own
@@ -82,6 +82,14 @@ def looking_ahead(
 
 
 def _followed(library: Library) -> Any:
+    """Return the source policies as a simulation follows them; raise ValueError if their own actions are unknown."""
+    for i, (_, risk) in enumerate(library.own):
+        try:
+            library.sources.check(acting_risk(risk))
+        except ValueError:
+            raise ValueError(
+                f"looking ahead needs policies whose own risk can be scored, but policy {i} has {risk!r}"
+            ) from None
     if library.sources.family is Family.TABLES:
         return FollowedTables(library.sources, library.own)
     from rasf.library.ahead.networks import FollowedNetworks
