@@ -27,7 +27,7 @@ from rasf.deep.clock import TIME_INPUTS, Clock
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.files import Arrays, Header
-from rasf.library.ahead.models import PARTICLES, Library, looking_ahead
+from rasf.library.ahead import PARTICLES
 from rasf.library.frozen_policies import Explanation, FrozenPolicies
 from rasf.limits import Limit, Limits, read_limits, repriced
 from rasf.risk import MeanVariance, Risk
@@ -313,6 +313,8 @@ class PolicyLibrary:
 
     def _looking_ahead(self, *given: Any) -> FrozenPolicies:
         """Return the policies, which simulate `ahead` steps if this number is above 0; arguments as for `actor`."""
+        from rasf.library.ahead.models import Library, looking_ahead
+
         own = tuple((policy.w, policy.risk) for policy in self.policies)
         return looking_ahead(Library(self.sources, own, self.environment, self.encode), *given)
 

@@ -12,14 +12,16 @@ states, A of actions, B of observations and n of numbers of an encoded observati
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from rasf.arrays import Bools, Floats, Ints
 from rasf.library.ahead.followed import Followed
-from rasf.mdp import FiniteMDP
+
+if TYPE_CHECKING:
+    from rasf.mdp import FiniteMDP
 
 _KEPT = 8  # at most this number of pairs of weights and h have their moments cached
 
@@ -38,6 +40,8 @@ class FiniteModel:
     sampled = False  # returns have a mean and a variance, but no samples
 
     def __init__(self, mdp: FiniteMDP, keys: npt.NDArray[np.generic], followed: Followed, gamma: float) -> None:
+        import scipy.sparse as sp  # here, so that acting without a model does not load scipy
+
         if len(keys) != mdp.n_states:
             raise ValueError(f"keys must have a row for each of {mdp.n_states} states, got {len(keys)}")
         self._mdp, self._followed, self._gamma, self._keys = mdp, followed, gamma, np.ascontiguousarray(keys)

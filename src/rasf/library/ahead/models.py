@@ -10,6 +10,7 @@ import numpy as np
 from rasf import checks
 from rasf.agents import Family, acting_risk
 from rasf.arrays import Floats
+from rasf.library.ahead import PARTICLES
 from rasf.library.ahead.finite import FiniteModel
 from rasf.library.ahead.followed import Followed, FollowedTables, Own
 from rasf.library.ahead.policies import LookingAhead
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import FeatureEnvironment
     from rasf.envs.gymnasium.vector import FeatureVector
 
-PARTICLES = 8  # default of `particles`
 _MOST_AHEAD, _MOST_PARTICLES = 10_000, 100_000
 
 
