@@ -67,7 +67,7 @@ class Form:
             return jnp.tanh(read_heads(arrays.actor.heads, encode(arrays.actor, obs), shape)[:, :, 0, 0])
         found = []
         for (rows, risk), heads in zip(self.groups, arrays.own, strict=True):
-            outputs = self._outputs(heads, obs[np.array(rows)])
+            outputs = self.outputs(heads, obs[np.array(rows)])
             values = self.law.means(outputs, heads) if risk is None else self.law.scores(outputs, heads, risk)
             found.append(values.argmax(axis=-1))
         order = np.argsort([row for rows, _ in self.groups for row in rows])
@@ -86,11 +86,12 @@ class Form:
             return jnp.sum(mean * heads.weights, axis=-1), jnp.sum(variance * heads.weights**2, axis=-1)
         is_vector = actions.ndim == 3
         rows = jnp.concatenate([actions, obs], axis=-1) if is_vector else obs
-        found = self.law.moments(self._outputs(heads, rows), heads)
+        found = self.law.moments(self.outputs(heads, rows), heads)
         mean, variance = (part[..., 0] if is_vector else _at(part, actions) for part in found)
         return mean, jnp.maximum(variance, 0.0)
 
-    def _outputs(self, heads: TaskHeads, obs: Array) -> tuple[Array, ...]:
+    def outputs(self, heads: TaskHeads, obs: Array) -> tuple[Array, ...]:
+        """Return the outputs (K, M, A, H, X) of every part at observations (K, M, n), for H heads of X numbers."""
         pairs = zip(heads.networks, self.law.task_shapes(heads), strict=True)
         found = tuple(read_heads(one.heads, encode(one, obs), shape) for one, shape in pairs)
         return found if self.clock is None else self.law.at_time(found, self.clock.share(obs))
