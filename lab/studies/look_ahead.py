@@ -8,10 +8,10 @@ that it was not trained for, in episodes of 500 steps, at the paper's beta 0, -1
 start states and the same noise. Rules, written before the first run, are in lab/notes/look_ahead.md. Episodes of a
 target run as one batch in one compiled program. No Gymnasium is needed.
 
-Ways to act: "h 8"; "no tail, h 8", the same planner without the library's tail; "shooting, h 8", random shooting with as
-many simulated steps; at h = 8 and -3 also a model with 15 % less torque, or with circles 1 cm too small or too large,
-and other numbers of particles. Last, the time of single decisions by the library's own interface. `--only` selects ways
-by the first letters of their names.
+Ways to act: "h 8"; "no tail, h 8", the same planner without the library's tail; "shooting, h 8", random shooting with
+as many simulated steps; at h = 8 and -3 also a model with 15 % less torque, or with circles 1 cm too small or too
+large, and other numbers of particles. Last, the time of single decisions by the library's own interface. `--only`
+selects ways by the first letters of their names.
 """
 
 import argparse
