@@ -43,6 +43,18 @@ class Actor:
         return self._memory.own.get("threshold", np.zeros(len(self.accrued)))
 
     @property
+    def ahead(self) -> int:
+        """The number of simulated steps, which a time budget may lower at the first decision; 0 without a model."""
+        sources = self._rule.sources
+        return sources.ahead if isinstance(sources, LookingAhead) else 0
+
+    @property
+    def particles(self) -> int:
+        """The number of simulated paths for each policy and action; 0 without a model, or if the model is exact."""
+        sources = self._rule.sources
+        return sources.particles if isinstance(sources, LookingAhead) else 0
+
+    @property
     def prices(self) -> dict[str, Floats]:
         """The price (B,) of each limit, by the name of the feature."""
         return self._rule.prices(self._memory) if len(self._fresh) else {}

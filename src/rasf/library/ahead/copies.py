@@ -1,10 +1,9 @@
 """Looking ahead in copies of a Gymnasium environment.
 
-A state is the environment itself: it is copied by `copy.deepcopy`, once for each simulated path. The random generator
-of particle n is replaced by the same new one in all copies, so that all policies and first actions have the same random
-numbers. This concerns environments whose randomness is `np_random`, as Gymnasium requires. A path ends early if the
-environment truncates its episode. In shapes, K is the number of policies, B of observations, A of first actions, N of
-particles, and n of inputs.
+A state is the environment itself. It is copied once for each simulated path. The random generator of particle n gets
+the same new state in all copies, so that all policies and first actions have the same random numbers. This concerns
+environments whose randomness is `np_random`, as Gymnasium requires. A path ends early if the environment truncates its
+episode. In shapes, K is the number of policies, B of observations, A of first actions, N of particles, and n of inputs.
 """
 
 from __future__ import annotations
@@ -16,8 +15,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 import numpy.typing as npt
+from gymnasium.utils import EzPickle
 
 from rasf.arrays import Bools, Floats
+from rasf.envs.gymnasium.single import layers_of
 from rasf.library.ahead.followed import Followed
 from rasf.library.ahead.returns import Paths
 
@@ -85,7 +86,7 @@ class CopiedModel:
                 found, x, on, cut = self._step(one, first[b, a], age + 1)
                 features[:, b, a, n], ends[:, b, a, n], z[:, b, a, n] = found, x, self._gamma * on
                 if on and not cut:
-                    each = [one, *(copy.deepcopy(one) for _ in range(K - 1))]
+                    each = [one, *(copied(one) for _ in range(K - 1))]
                     copies |= {(i, b, a, n): env for i, env in enumerate(each)}
         for t in range(1, ahead):
             if not copies:
@@ -116,11 +117,33 @@ class CopiedModel:
 
 
 def _copied(env: gymnasium.Env, seed: Sequence[int]) -> gymnasium.Env:
-    """Return a copy of an environment with a new random generator."""
+    """Return a copy of an environment in its present state, with other random numbers."""
     try:
-        found = copy.deepcopy(env)
+        found = copied(env)
     except Exception as error:  # the environment's own code may raise any error
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"model must be an environment that copy.deepcopy copies, but: {reason}") from error
-    found.unwrapped.np_random = np.random.default_rng(seed)
+    # the generator is changed in place, because parts of the environment may hold it too; otherwise they would have the
+    # random numbers of the true future
+    bits = found.unwrapped.np_random.bit_generator
+    bits.state = type(bits)(np.random.SeedSequence(seed)).state
     return found
+
+
+def copied(env: gymnasium.Env) -> gymnasium.Env:
+    """Return a deep copy of an environment in its present state.
+
+    If a class derives from Gymnasium's `EzPickle`, as those of MuJoCo do, `copy.deepcopy` alone makes a new environment
+    in another state. So the attributes of such a class are copied one by one. Copies share MuJoCo's description of the
+    bodies, which does not change within an episode.
+
+    Args:
+        env: The environment.
+    """
+    memo: dict[int, Any] = {}
+    for layer in [*layers_of(env)][::-1]:
+        memo |= {id(part): part for part in vars(layer).values() if type(part).__name__ == "MjModel"}
+        if isinstance(layer, EzPickle):
+            new = memo[id(layer)] = object.__new__(type(layer))
+            vars(new).update(copy.deepcopy(vars(layer), memo))
+    return copy.deepcopy(env, memo)

@@ -93,8 +93,16 @@ class LookingAhead:
 
     @property
     def particles(self) -> int:
-        """Number N of simulated paths for each policy and action, after the first decision within the time budget."""
-        return self._now.particles
+        """Number N of simulated paths for each policy and action, after the first decision within the time budget.
+
+        0 for a `FiniteModel`, which is exact.
+        """
+        return self._now.particles if self.model.sampled else 0
+
+    def __str__(self) -> str:
+        steps = f"actions are chosen by looking {self.ahead} step{'s' * (self.ahead > 1)} ahead"
+        paths = f"with {self.particles} simulated path{'s' * (self.particles > 1)} for each policy and action"
+        return f"{steps}, {paths}" if self.particles else steps
 
     def beside(self, encoded: npt.NDArray[Any], states: Floats | None) -> npt.NDArray[Any]:
         """Return rows (B, n + m): encoded observations (B, n) and the numbers of states (B, m).
@@ -207,7 +215,7 @@ class LookingAhead:
         return self.model.usable(rows)
 
     def _chunks(self, obs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        most = max(1, _MOST_ROWS // (self.policies * self.n_actions * self.particles))
+        most = max(1, _MOST_ROWS // (self.policies * self.n_actions * self._now.particles))
         return [obs[at : at + most] for at in range(0, len(obs), most)]
 
     def _outlook(self, obs: npt.NDArray[Any]) -> _Outlook:

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 from ahead_libraries import NEUTRAL, states_of, walk_library
+from gymnasium.utils import EzPickle
 from library_worlds import Finite, gamble, random_world
 from test_ahead_finite import table_library
 
@@ -15,6 +16,7 @@ from deep.probe_worlds import Walk
 from rasf import CVaR, MeanVariance
 from rasf.envs.gymnasium.single import open_environment
 from rasf.envs.gymnasium.worlds import WorldEnv
+from rasf.library.ahead.copies import _copied, copied
 from rasf.library.ahead.models import CopyEach, own_model
 from rasf.library.ahead.policies import LookingAhead
 from rasf.library.ahead.world import WorldModel
@@ -136,6 +138,52 @@ def test_an_environment_that_cannot_be_copied_is_refused():
             library.actor(W3, model=model, ahead=1)
 
 
+def test_a_copy_has_the_present_state():
+    """Also of classes that deepcopy would make anew."""
+
+    class Pickled(Finite, EzPickle):
+        def __init__(self):
+            base = gamble()
+            EzPickle.__init__(self)
+            Finite.__init__(self, base.P, base.phi, ends=(3,))
+
+    env = gym.wrappers.TimeLimit(Pickled(), 5)
+    env.reset(seed=0)
+    env.step(0)
+    found = copied(env)
+    assert found.unwrapped.state == env.unwrapped.state == 1
+    assert not hasattr(copy.deepcopy(env).unwrapped, "state")
+    found.step(0)
+    assert (found.unwrapped.state, env.unwrapped.state) == (3, 1)
+
+
+def test_a_copy_of_mujoco_has_the_present_state():
+    pytest.importorskip("mujoco")
+    env = gym.make("InvertedPendulum-v5")
+    env.reset(seed=0)
+    env.step(np.ones(1, np.float32))
+    found, action = copied(env), np.full(1, -0.5, np.float32)
+    np.testing.assert_array_equal(found.step(action)[0], env.step(action)[0])
+
+
+def test_copies_do_not_have_the_random_numbers_of_the_future():
+    """Also where a part of the environment holds the generator itself."""
+
+    class Parted(Finite):
+        def reset(self, *, seed=None, options=None):
+            found = super().reset(seed=seed)
+            self.part = [self.np_random]
+            return found
+
+    base = gamble()
+    env = Parted(base.P, base.phi, ends=(3,))
+    env.reset(seed=0)
+    future = copy.deepcopy(env).part[0].random(4)
+    one, same, other = (_copied(env, [seed, 0, 0]).part[0].random(4) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert len({*one, *other, *future}) == 12
+
+
 # --- evaluate and compare
 
 
@@ -197,7 +245,10 @@ def test_evaluation_in_a_world_reads_the_true_state():
     assert isinstance(report.rule.sources, LookingAhead)
     assert isinstance(report.rule.sources.model, WorldModel)
     np.testing.assert_array_equal(report.starts.shape, (5, 3 + 3))
-    assert str(report)
+    assert "actions are chosen by looking 2 steps ahead, with 2 simulated paths for each policy and action" in str(
+        report
+    )
+    assert (report.describe()["ahead"], report.describe()["particles"]) == (2, 2)
     other = library.evaluate(
         world, w, MeanVariance(-1.0), 5, ahead=2, particles=2, model=Walk(episode_length=6, scale=2.0)
     )

@@ -115,6 +115,7 @@ def test_actors_static_risks_and_limits():
         assert plain.act(np.arange(3)).tolist() == none.act(np.arange(3)).tolist()
         exact = library.actor(w, risk, model=mdp, ahead=5)
         assert exact.act(0) in (0, 1)
+        assert (exact.ahead, exact.particles) == (5, 0)
         exact.observe(np.array([1.0, 0.0, 0.0]))
     # with costs that are exact, action 1, which falls half the time, is over the limit
     limited = library.actor(np.array([0.0, 1.0, 0.0]), limits={2: 0.4}, model=mdp, ahead=5)

@@ -204,7 +204,7 @@ def test_a_budget_lowers_particles_and_then_steps(monkeypatch):
         monkeypatch.setattr(LookingAhead, "_seconds", lambda self, *_: cost(self.ahead, self.particles) / 1e3)
         actor = library.actor(W, model=world, ahead=8, particles=16, milliseconds=milliseconds)
         actor.act(obs, state=state)
-        return actor._rule.sources.ahead, actor._rule.sources.particles
+        return actor.ahead, actor.particles
 
     assert settled(lambda h, n: h * n, 1e6) == (8, 16)
     assert settled(lambda h, n: h * n, 40.0) == (8, 4)
@@ -213,7 +213,8 @@ def test_a_budget_lowers_particles_and_then_steps(monkeypatch):
     monkeypatch.undo()
     actor = library.actor(W, model=world, ahead=2, particles=4, milliseconds=1e5)
     actor.act(obs, state=state)
-    assert (actor._rule.sources.ahead, actor._rule.sources.particles) == (2, 4)
+    assert (actor.ahead, actor.particles) == (2, 4)
+    assert (library.actor(W).ahead, library.actor(W).particles) == (0, 0)
 
 
 def test_an_actor_needs_the_state_of_its_world():
