@@ -33,6 +33,8 @@ class CopiedModel:
         gamma: The discount of the policies.
         own: Converts an action of the policies to an action that the environment takes.
         encode: Encodes an observation after t steps of the episode.
+        features: Number of features.
+        limit: Number of steps after which the learned returns end; 0 for continuing returns.
         env: The environment that is copied if no state is given. Default: none.
     """
 
@@ -41,10 +43,10 @@ class CopiedModel:
 
     def __init__(
         self, followed: Followed, gamma: float, own: Callable[[Any], Any], encode: Encode, features: int,
-        env: gymnasium.Env | None = None,
+        limit: int, env: gymnasium.Env | None = None,
     ) -> None:  # fmt: skip
         self._followed, self._gamma, self._own, self._encode, self._env = followed, gamma, own, encode, env
-        self._features = features
+        self._features, self._limit = features, limit
         self._held: dict[int, tuple[gymnasium.Env, int]] = {}
         self._next = 0
 
@@ -108,12 +110,13 @@ class CopiedModel:
         return found.reshape(K, B, A, N, *found.shape[2:])
 
     def _step(self, env: gymnasium.Env, action: Any, age: int) -> tuple[Floats, np.ndarray, bool, bool]:
-        """Return features, the encoded observation, and whether the episode has not terminated, and is truncated."""
+        """Return features, the encoded observation, and whether the return goes on, and the episode is truncated."""
         obs, reward, terminated, truncated, _ = env.step(self._own(action))
         features = np.asarray(reward, np.float64).ravel()
         if features.shape != (self._features,):
             raise ValueError(f"model must return {self._features} features as its reward, got {features.shape}")
-        return features, self._encode(obs, age), not terminated, bool(truncated)
+        over = bool(terminated) or 0 < self._limit <= age
+        return features, self._encode(obs, age), not over, bool(truncated)
 
 
 def _copied(env: gymnasium.Env, seed: Sequence[int]) -> gymnasium.Env:

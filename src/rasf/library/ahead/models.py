@@ -119,7 +119,7 @@ def _read(library: Library, followed: Followed, model: object) -> Any:
     if env is not None:
         _check_spaces(library, env)
     own = library.environment.actions.own
-    return CopiedModel(followed, sources.gamma, own, library.encode, sources.n_features, env)
+    return CopiedModel(followed, sources.gamma, own, library.encode, sources.n_features, sources.limit, env)
 
 
 def _world(library: Library, followed: Followed, world: World) -> Any:

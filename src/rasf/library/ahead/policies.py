@@ -123,10 +123,16 @@ class LookingAhead:
     def check(self, risk: Risk) -> None:
         """Raise a ValueError for a risk that these policies cannot score with this model."""
         self.base.check(risk)
-        if not self.model.sampled and not (is_neutral(risk) or "moments" in risk.supports):
-            raise ValueError(
-                f"risk must be one that can score mean and variance to look ahead in a FiniteMDP, got {risk!r}"
-            )
+        form = self._form_of(risk)
+        if form is not None and form not in risk.supports:
+            raise ValueError(f"risk must be one that can score {form} to look ahead in this model, got {risk!r}")
+
+    def _form_of(self, risk: Risk) -> str | None:
+        """Return the form in which a risk scores returns, "moments" or "samples"; None for the mean."""
+        if is_neutral(risk):
+            return None
+        by_moments = self.law_kind is not LawKind.HISTOGRAM or isinstance(risk, MeanVariance) or not self.model.sampled
+        return "moments" if by_moments else "samples"
 
     def scores(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> Scores:
         """Return the scores of every policy (GPE); arguments as for `FrozenPolicies`."""
@@ -145,13 +151,13 @@ class LookingAhead:
 
     def _scores(self, outlook: _Outlook, w: Floats, risk: Risk) -> tuple[Floats, Floats, Floats]:
         """Return scores, means and standard deviations (K, B, A)."""
-        mean, variance, known = outlook.moments(w)
-        if is_neutral(risk):
+        (mean, variance, known), form = outlook.moments(w), self._form_of(risk)
+        if form is None:
             values = mean.copy()
-        elif self.law_kind is not LawKind.HISTOGRAM or isinstance(risk, MeanVariance) or not self.model.sampled:
-            values = np.asarray(risk.moments(mean, np.maximum(variance, 0.0)))
+        elif form == "moments":
+            values = np.array(risk.moments(mean, np.maximum(variance, 0.0)))
         else:
-            values = np.asarray(risk.samples(outlook.samples(w)))
+            values = np.array(risk.samples(outlook.samples(w)))
         values[~known] = -np.inf
         return values, np.where(known, mean, 0.0), np.sqrt(np.where(known, np.maximum(variance, 0.0), np.nan))
 

@@ -7,7 +7,7 @@ observations, A of first actions, N of particles, n of inputs and d of features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -117,62 +117,61 @@ def simulate(
     world: World, form: Form, ahead: int, particles: int, gamma: float, sampled: bool, arrays: Arrays, obs: Array,
     states: Any, first: Array, key: Array,
 ) -> Paths:  # fmt: skip
-    """Simulate paths; `WorldModel.paths` explains the arguments. `states` is a tree of arrays (B, ..)."""
-    keys, K, (B, A) = jax.random.split(key, len(obs)), _policies(form, arrays), first.shape[:2]
+    """Simulate paths, for compiled code.
+
+    Args:
+        world: The world.
+        form, arrays: The policies, from `FollowedNetworks`.
+        ahead, particles, first, sampled: As for `WorldModel.paths`.
+        gamma: The discount.
+        obs: Encoded observations (B, n).
+        states: States of the world, a tree of arrays (B, ..).
+        key: A random key of jax.
+    """
+    keys, (B, A), K = jax.random.split(key, len(obs)), first.shape[:2], _policies(form, arrays)
     limit = 0 if form.clock is None else form.clock.limit
-    known = hasattr(world, "step_moments") and not sampled
     age = jnp.zeros(B) if form.clock is None else form.clock.age(obs)
+    known, shape = hasattr(world, "step_moments") and not sampled, (K, B, A, particles)
+    advance = jax.vmap(world.advance)  # over particles, then first actions, states and policies
+    advance = jax.vmap(jax.vmap(jax.vmap(advance, (0, 0, None))), (0, 0, None))
+    observe, terminated = _of_paths(world.observe), _of_paths(world.terminated)
 
     def noise(t: Array) -> Any:
+        """Return random numbers (B, N, ..), which all policies and first actions have in common."""
         of_step = jax.vmap(jax.random.fold_in, (0, None))(keys, t)
         return jax.vmap(lambda one: jax.vmap(world.noise)(jax.random.split(one, particles)))(of_step)
 
     def seen(state: Any, t: Array) -> Array:
-        """Return the inputs (K, B A N, n) in states (K, B, A, N, ..) after t steps."""
-        x = _nested(world.observe, 4)(state).astype(jnp.float32)
+        """Return the policies' inputs (K, B A N, n) after t steps."""
+        x = observe(state).astype(jnp.float32)
         if form.clock is not None:
-            x = form.clock.beside(x, jnp.broadcast_to((age + t)[None, :, None, None], x.shape[:-1]))
+            x = form.clock.beside(x, jnp.broadcast_to((age + t)[:, None, None], shape))
         return x.reshape(K, B * A * particles, -1)
 
-    def over(state: Any, t: Array) -> Array:
-        ended = _nested(world.terminated, 4)(state)
-        return ended | (age + t >= limit)[None, :, None, None] if limit else ended
-
-    def moments(state: Any, action: Array, after: Any, phi: Array) -> tuple[Array, Array]:
-        if not known:
-            return phi, jnp.zeros(())
-        return _nested(world.step_moments, 4)(state, action, after)  # type: ignore[attr-defined]
-
-    def spread_of(here: Array, z: Array) -> Array:
-        return jnp.mean(jnp.where(z[..., None, None] > 0, z[..., None, None] ** 2 * here, 0.0), axis=3)
-
-    # first step: the same for all policies
-    state0 = jax.tree.map(lambda part: _beside(part, 1, 3, (A, particles))[None], states)
-    action0 = _beside(first, 2, 3, (particles,))[None]
-    of_particles = _nested(_nested(world.advance, 1, (0, 0, 0)), 1, (0, 0, None))
-    advanced, phi = jax.vmap(of_particles)(*jax.tree.map(lambda part: part[0], (state0, action0)), noise(0))
-    advanced, phi = jax.tree.map(lambda part: part[None], (advanced, phi))
-    mean, covariance = moments(state0, action0, advanced, phi)
-    ones = jnp.ones((1, B, A, particles))
-    spread = spread_of(covariance, ones) if known else jnp.zeros(())
-    state = _for_policies(advanced, K)
-    z = gamma * jnp.where(over(state, jnp.asarray(1)), 0.0, 1.0)
-    begun = state, z, _for_policies(mean, K), _for_policies(spread, K) if known else spread
-
-    advance = jax.vmap(jax.vmap(of_particles), (0, 0, None))
+    def take(carry: tuple[Any, ...], action: Array, t: Array) -> tuple[Any, ...]:
+        """Take step t; the carry has states, the discount z of the next features, and sums of features."""
+        state, z, features, spread = carry
+        after, phi = advance(state, action.reshape(*shape, *action.shape[2:]), noise(t))
+        if known:
+            phi, covariance = _of_paths(world.step_moments)(state, action.reshape(shape), after)  # type: ignore[attr-defined]
+            of_step = jnp.where(z[..., None, None] > 0, z[..., None, None] ** 2 * covariance, 0.0)
+            spread = spread + jnp.mean(of_step, axis=3)
+        features = features + jnp.where(z[..., None] > 0, z[..., None] * phi, 0.0)
+        over = terminated(after)
+        if limit:
+            over = over | (age + t + 1 >= limit)[:, None, None]
+        return after, gamma * jnp.where(over, 0.0, z), features, spread
 
     def step(carry: tuple[Any, ...], t: Array) -> tuple[tuple[Any, ...], None]:
-        state, z, features, spread = carry
-        action = form.actions(arrays, seen(state, t))
-        action = action.reshape(K, B, A, particles, *action.shape[2:])
-        after, phi = advance(state, action, noise(t))
-        mean, covariance = moments(state, action, after, phi)
-        features = features + jnp.where(z[..., None] > 0, z[..., None] * mean, 0.0)
-        spread = spread + spread_of(covariance, z) if known else spread
-        z = gamma * jnp.where(over(after, t + 1), 0.0, z)
-        return (after, z, features, spread), None
+        return take(carry, form.actions(arrays, seen(carry[0], t)), t), None
 
-    (state, z, features, spread), _ = jax.lax.scan(step, begun, jnp.arange(1, ahead))
+    d = len(np.asarray(world.feature_bounds))
+    begin = jax.tree.map(lambda part: jnp.broadcast_to(part[:, None, None], (*shape, *part.shape[1:])), states)
+    spread = jnp.zeros((K, B, A, d, d)) if known else jnp.zeros(())
+    carry = begin, jnp.ones(shape), jnp.zeros((*shape, d)), spread
+    every = jnp.broadcast_to(first[:, :, None], (K, B, A, particles, *first.shape[2:]))
+    carry = take(carry, every.reshape(K, B * A * particles, *first.shape[2:]), jnp.asarray(0))
+    (state, z, features, spread), _ = jax.lax.scan(step, carry, jnp.arange(1, ahead))
     x = seen(state, jnp.asarray(ahead))
     return Paths(features, spread if known else None, z, x, form.actions(arrays, x))
 
@@ -183,22 +182,9 @@ def _policies(form: Form, arrays: Arrays) -> int:
     return sum(len(rows) for rows, _ in form.groups)
 
 
-def _nested(function: Callable[..., Any], times: int, axes: Any = 0) -> Callable[..., Any]:
-    for _ in range(times):
-        function = jax.vmap(function, axes)
-    return function
-
-
-def _beside(part: Array, lead: int, total: int, sizes: Sequence[int]) -> Array:
-    """Repeat an array along new axes of the given sizes, inserted after its first `lead` axes."""
-    shape = part.shape
-    inserted = part.reshape(*shape[:lead], *(1 for _ in sizes), *shape[lead:])
-    return jnp.broadcast_to(inserted, (*shape[:lead], *sizes, *shape[lead:]))
-
-
-def _for_policies(tree: Any, policies: int) -> Any:
-    """Repeat arrays (1, ..) for all policies."""
-    return jax.tree.map(lambda part: jnp.broadcast_to(part, (policies, *part.shape[1:])), tree)
+def _of_paths(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of arrays (K, B, A, N, ..), given a function of a single path."""
+    return jax.vmap(jax.vmap(jax.vmap(jax.vmap(function))))
 
 
 def check_world(world: World, n_actions: int, size: int, n_inputs: int, n_features: int, limit: int) -> None:
