@@ -223,7 +223,7 @@ def main():
     """Run all parts, print a line for each way, and write everything after each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", default=str(files("rasf_lab") / "shipped" / "reacher.rasf"))
-    parser.add_argument("--episodes", type=int, default=32, help="for each target")
+    parser.add_argument("--episodes", type=int, default=16, help="for each target")
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--targets", type=int, nargs="+", default=[*TESTS])
     parser.add_argument("--ahead", type=int, nargs="+", default=[*AHEAD])
