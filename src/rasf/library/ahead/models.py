@@ -169,7 +169,10 @@ def own_model(sources: FrozenPolicies, environments: FeatureVector) -> object:
         sources: The policies, which look ahead in a world only if they are networks.
         environments: The environments, from `Trials.opened`.
     """
+    from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+
     from rasf.envs.finite import FiniteEnv
+    from rasf.envs.gymnasium.single import layers_of
     from rasf.envs.gymnasium.vector import SyncEnvs
 
     if not isinstance(environments, SyncEnvs):
@@ -177,16 +180,15 @@ def own_model(sources: FrozenPolicies, environments: FeatureVector) -> object:
             "model must be given for a vector environment; without a model, env must be an id, an environment, or a "
             "function that makes it"
         )
-    first = environments.environments[0]
-    inner = first.featured.unwrapped
-    if first.has_phi or (sources.limit and isinstance(inner, FiniteEnv)):
+    *wrappers, inner = layers_of(environments.environments[0].featured)
+    # other wrappers, and subclasses, may change observations or steps
+    if not all(type(wrapper) in (OrderEnforcing, PassiveEnvChecker, TimeLimit) for wrapper in wrappers):
         return CopyEach()
-    if isinstance(inner, FiniteEnv):
+    if type(inner) is FiniteEnv and not sources.limit:
         return inner.mdp
-    world = getattr(inner, "compiled_world", None)
-    if sources.family is Family.NETWORKS and is_world(world) and hasattr(inner, "world_state"):
-        return world
-    return CopyEach()
+    own = {"compiled_world", "world_state"} <= vars(type(inner)).keys()
+    world = inner.compiled_world if own and sources.family is Family.NETWORKS else None
+    return CopyEach() if world is None else world
 
 
 def states_of(looking: LookingAhead, environments: Sequence[FeatureEnvironment] | None, count: int, age: int) -> Floats:

@@ -197,6 +197,10 @@ def test_evaluation_finds_its_model():
     one = open_environment(lambda: WorldEnv(Walk()))
     assert own_model(networks.sources, SyncEnvs([one])) == Walk()
     assert own_model(library.sources, SyncEnvs([open_environment(gamble)])) == CopyEach()
+    wrapped = gym.wrappers.TransformObservation(WorldEnv(Walk()), lambda obs: 2 * obs, None)
+    assert own_model(networks.sources, SyncEnvs([open_environment(wrapped)])) == CopyEach()
+    timed = gym.wrappers.TimeLimit(WorldEnv(Walk()), 3)
+    assert own_model(networks.sources, SyncEnvs([open_environment(timed)])) == Walk()
     finite = FiniteEnv(mdp, 0, ("step", "gain", "fall"), (-1, 1, -1))
     assert own_model(library.sources, SyncEnvs([open_environment(finite)])) is mdp
 
@@ -255,6 +259,8 @@ def test_evaluation_in_a_world_reads_the_true_state():
     assert other.phi.shape == (5, 3)
     limited = library.evaluate(world, w, NEUTRAL, 4, ahead=2, particles=2, limits={1: 1.5})
     assert limited.prices.keys() == {"1"}
+    aware = library.evaluate(world, w, MeanVariance(-1.0), 4, ahead=2, particles=2, discount_aware=True)
+    assert aware.episodes == 4
     static = library.evaluate(world, w, CVaR(0.3), 4, ahead=2, particles=2, static=True)
     assert static.episodes == 4
 
