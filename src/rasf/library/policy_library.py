@@ -364,8 +364,8 @@ class PolicyLibrary:
                 `evaluate` do. Default: False.
             acting: another acting rule, as for `evaluate`. Default: none.
             model: what the steps are simulated in: a `rasf.World` (for networks), a `rasf.FiniteMDP`, a pair of a
-                `FiniteMDP` and the observations of its states, or a Gymnasium environment, which is copied by
-                `copy.deepcopy`. Default: none, which is only allowed without looking ahead.
+                `FiniteMDP` and the observations of its states, or the Gymnasium environment in which the actor acts,
+                which is copied at each decision. Default: none, which is only allowed without looking ahead.
             ahead: number of simulated steps. With 0, the actor acts exactly as without a model. Default: 0.
             particles: number of simulated paths for each policy and action. A `FiniteMDP` is exact and needs none.
                 Default: 8.
