@@ -20,7 +20,7 @@ a state.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -140,8 +140,7 @@ class LookingAhead:
         usable = self._usable(obs)
         if not usable.any():
             return self.base.scores(self.plain(obs), w, risk)
-        if not self._now.settled:
-            self._settle(obs[usable], w, risk)
+        self._settle(obs[usable], lambda outlook: self._scores(outlook, w, risk))
         parts = [self._scores(self._outlook(some), w, risk) for some in self._chunks(obs[usable])]
         found = [np.concatenate(some, axis=1) for some in zip(*parts, strict=True)]
         if not usable.all():
@@ -173,6 +172,7 @@ class LookingAhead:
         usable = self._usable(obs)
         if not usable.any():
             return self.base.laws(self.plain(obs), w)
+        self._settle(obs[usable], lambda outlook: outlook.samples(w))
         found = np.concatenate([self._outlook(some).samples(w) for some in self._chunks(obs[usable])], axis=1)
         if not usable.all():
             laws = self.base.laws(self.plain(obs[~usable]), w)
@@ -245,26 +245,28 @@ class LookingAhead:
             return proposed
         return np.broadcast_to(np.arange(self.n_actions), (len(plain), self.n_actions))
 
-    def _settle(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> None:
-        """Choose the numbers of particles and steps by measured times; see `milliseconds`."""
+    def _settle(self, obs: npt.NDArray[Any], work: Callable[[_Outlook], object]) -> None:
+        """Choose the numbers of particles and steps by the measured times of `work`, once; see `milliseconds`."""
+        if self._now.settled:
+            return
         assert self._milliseconds is not None
         most, now = self._now.particles, self._now
         some, turn = obs[:1], self._turn
         while True:
             now.particles, fits = 1, 0
-            while now.particles <= most and self._seconds(some, w, risk) * 1e3 <= self._milliseconds:
+            while now.particles <= most and self._seconds(some, work) * 1e3 <= self._milliseconds:
                 fits, now.particles = now.particles, 2 * now.particles
             if fits or now.ahead == 1:
                 break
             now.ahead //= 2
         now.particles, now.settled, self._turn = max(1, fits), True, turn
 
-    def _seconds(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> float:
+    def _seconds(self, obs: npt.NDArray[Any], work: Callable[[_Outlook], object]) -> float:
         """Return the time of one decision, after one that compiles."""
         found = []
         for _ in range(1 + _TIMES):
             begin = time.perf_counter()
-            self._scores(self._simulated(obs), w, risk)
+            work(self._simulated(obs))
             found.append(time.perf_counter() - begin)
         return min(found[1:])
 

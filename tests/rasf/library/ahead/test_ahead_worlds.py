@@ -210,6 +210,11 @@ def test_a_budget_lowers_particles_and_then_steps(monkeypatch):
     assert settled(lambda h, n: h * n, 40.0) == (8, 4)
     assert settled(lambda h, n: h * n, 3.0) == (2, 1)
     assert settled(lambda h, n: h * n, 0.1) == (1, 1)
+    library = walk_library("rasfc51", world)
+    for static in (False, True):
+        actor = library.actor(W, CVaR(0.3), static=static, model=world, ahead=8, particles=16, milliseconds=0)
+        actor.act(obs, state=state)
+        assert (actor.ahead, actor.particles) == (1, 1)
     monkeypatch.undo()
     actor = library.actor(W, model=world, ahead=2, particles=4, milliseconds=1e5)
     actor.act(obs, state=state)
