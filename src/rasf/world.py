@@ -33,6 +33,10 @@ class World(Protocol[State, Noise]):
         observation_bounds  lowest and highest value (n, 2) of every number in an observation
         preferred_agent     the agent that `agent="auto"` chooses
         registered          the id and keyword arguments of the same environment in Gymnasium's registry
+
+    A world in which features are random even if the states before and after a step are given, such as rare failures,
+    may have the method `step_moments(state, action, next_state)`. It returns the mean (d,) and the covariance (d, d) of
+    the features, given both states. A library that looks ahead then needs no sampled failures.
     """
 
     def __hash__(self) -> int: ...

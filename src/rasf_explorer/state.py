@@ -38,10 +38,11 @@ class State:
     step: int = 0  # the shown step of this rollout
     limit: float | None = None
     static: bool = False  # whether the risk is of the whole return, instead of the remaining return
+    ahead: int = 0  # the number of steps that are simulated before an action is scored
 
     @property
     def ways(self) -> Ways:
-        return Ways(self.limit, self.static)
+        return Ways(self.limit, self.static, self.ahead)
 
     def to_query(self) -> str:
         """Return the query of the link, without values that are not set."""
@@ -51,6 +52,7 @@ class State:
             "risk": f"{self.family}:{self.level!r}",
             "limit": self.limit,
             "static": 1 if self.static else None,
+            "ahead": self.ahead or None,
             "seed": self.seed,
             "cell": self.cell,
             "tip": None if self.tip is None else ",".join(map(repr, self.tip)),
@@ -64,7 +66,7 @@ class State:
     def rolled(self) -> str:
         """Return the query with only the values on which rollouts depend."""
         task = State(self.view, self.w, self.family, self.level)
-        return replace(task, seed=self.seed, limit=self.limit, static=self.static).to_query()
+        return replace(task, seed=self.seed, limit=self.limit, static=self.static, ahead=self.ahead).to_query()
 
 
 def default_state(view: str, scene: Scene, seed: int = 0) -> State:
@@ -127,6 +129,8 @@ def from_query(query: Mapping[str, str], view: str, scene: Scene, seed: int = 0)
         held = any(one.name == family and one.can_be_static for one in scene.families)
         return True if text == "1" and scene.offers_static and held else None
 
+    most_ahead = 0 if scene.ahead is None else int(scene.ahead.high)
+    steps = f"a whole number from 0 to {most_ahead}" if most_ahead else "left out in this view"
     ranges = ", ".join(f"{weight.name} in [{weight.low:g}, {weight.high:g}]" for weight in scene.weights)
     dials = " or ".join(f"{dial.name}:{dial.parameter} in [{dial.low:g}, {dial.high:g}]" for dial in scene.families)
     family, level = read("risk", dials, risk, (usual.family, usual.level))
@@ -145,6 +149,7 @@ def from_query(query: Mapping[str, str], view: str, scene: Scene, seed: int = 0)
         level=level,
         limit=read("limit", _range_of(scene), limit, None),
         static=read("static", "1, with a risk that can be static, such as cvar", static, False),
+        ahead=read("ahead", steps, lambda text: None if scene.ahead is None else _whole(text, most_ahead), 0),
         context=read("context", f"a whole number from 0 to {most_context}", lambda t: _whole(t, most_context), 0),
         seed=read("seed", f"a whole number from 0 to {MOST}", lambda text: _whole(text, MOST), seed),
         layer=read(

@@ -1,3 +1,4 @@
+import copy
 from urllib.parse import parse_qsl
 
 import pytest
@@ -5,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_scenes import ARM, LIBRARY, LIMITED, MAP
 
-from rasf_explorer.scenes.scene import Ways
+from rasf_explorer.scenes.scene import Ways, Weight
 from rasf_explorer.state import State, default_state, from_query
 
 
@@ -65,6 +66,22 @@ def test_limits_that_do_not_fit(query):
     state, (complaint,) = read(query, LIMITED)  # at the usual risk, mean-variance, nothing can be held fixed
     assert (state.limit, state.static) == (None, False)
     assert complaint.startswith(f"The link's {query.rpartition('&')[2].partition('=')[0]} must be ")
+
+
+def test_simulated_steps_come_back():
+    scene = copy.copy(ARM)
+    scene.ahead = Weight("simulated steps", 0.0, 15.0, 1.0, 0.0)
+    state = State("here", (0.5, -2.0), "mean-variance", 0.1, layer="objective", ahead=8)
+    assert "ahead=8" in state.to_query()
+    assert "ahead=8" in state.rolled()
+    assert read(state.to_query(), scene) == (state, [])
+    assert state.ways == Ways(ahead=8)
+    for query in ("ahead=16", "ahead=-1", "ahead=x", "ahead=1.5"):
+        found, (complaint,) = read(query, scene)
+        assert found.ahead == 0
+        assert complaint.startswith("The link's ahead must be a whole number from 0 to 15")
+    _, (complaint,) = read("ahead=1", ARM)
+    assert complaint.startswith("The link's ahead must be left out in this view")
 
 
 def test_a_scene_without_limits_says_so():

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 _EPISODES = 100
 _LIMITS = {"limit": "at_most", "floor": "at_least"}
-_OPTIONS = ("episodes", "seed", "max_steps", "discount_aware", "static", "phi", "failure")  # accepted only with --w
+# accepted only with --w
+_LOOKING = ("ahead", "particles", "milliseconds")
+_OPTIONS = ("episodes", "seed", "max_steps", "discount_aware", "static", "phi", "failure", *_LOOKING)
 _STANDARD_OUTPUT = Path("-")
 
 
@@ -43,6 +45,8 @@ def evaluate(values: Header) -> None:
     Example: `rasf evaluate rooms.rasf --w 1,1,1,1,-2 --limit failure=0.02`
 
     Example: `rasf evaluate rooms.rasf --w 1,1,1,1,-2 --risk neutral --risk mean-variance:-4 --price failure=4,10`
+
+    Example: `rasf evaluate arm.rasf --w 1,0,-3 --ahead 8`
     """
     job = _job(values)
     silence_box_warnings()

@@ -50,3 +50,12 @@ class Clock(NamedTuple):
             x: Inputs of networks (.., n); the last two are the time inputs.
         """
         return self._summed((x[..., -1] * _UNIFORM_STD + 0.5) * self.limit)
+
+    def age(self, x: Array) -> Array:
+        """Return the number of steps (..) taken so far in the episode, the inverse of `beside`.
+
+        Args:
+            x: Inputs of networks (.., n); the last two are the time inputs.
+        """
+        xp = array_namespace(x)
+        return xp.round(self.limit * (0.5 - x[..., -1] * _UNIFORM_STD))

@@ -25,6 +25,7 @@ from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import one_of
 from rasf.files import Header
 from rasf.library.acting.rule import ActingRule, Memory
+from rasf.library.ahead.policies import LookingAhead
 from rasf.limits import Limits
 from rasf.risk import Risk
 from rasf.risk.names import is_neutral, risk_to_text
@@ -172,6 +173,8 @@ class Report:
             optional["bounds"] = self.bounds.describe()
         if self.acting_w is not None:
             optional["acting_w"] = self.acting_w.tolist()
+        if isinstance(self.rule.sources, LookingAhead):
+            optional |= {"ahead": self.rule.sources.ahead, "particles": self.rule.sources.particles}
         return optional | {
             "w": self.w.tolist(),
             "risk": risk_to_text(self.risk),
@@ -238,8 +241,10 @@ class Report:
         return said
 
     def remarks(self) -> list[str]:
-        """Return sentences on unseen observations, truncated episodes, prices, limits not kept, and changed weights."""
+        """Return sentences on looking ahead, changed weights, unseen observations, prices, limits, and truncation."""
         found, truncated = [], int(self.truncated.sum())
+        if isinstance(self.rule.sources, LookingAhead):
+            found.append(str(self.rule.sources))
         if self.acting_w is not None:
             for i in np.flatnonzero(self.acting_w != self.w):
                 weights = f"{self.acting_w[i]:g} instead of {self.w[i]:g}"

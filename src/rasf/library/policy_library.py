@@ -27,12 +27,15 @@ from rasf.deep.clock import TIME_INPUTS, Clock
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.files import Arrays, Header
+from rasf.library.ahead import PARTICLES
 from rasf.library.frozen_policies import Explanation, FrozenPolicies
 from rasf.limits import Limit, Limits, read_limits, repriced
 from rasf.risk import MeanVariance, Risk
 from rasf.risk.names import is_neutral, risk_to_text
 
 if TYPE_CHECKING:
+    import gymnasium
+
     from rasf.envs.gymnasium.single import Environment, FailureRule, Phi
     from rasf.library.acting.actor import Actor
     from rasf.library.acting.rule import ActingRule
@@ -40,6 +43,10 @@ if TYPE_CHECKING:
     from rasf.library.evaluation import Comparison, Report
     from rasf.library.logs.estimate import Estimate
     from rasf.library.trials import AnyEnvironment
+    from rasf.mdp import FiniteMDP
+    from rasf.world import World
+
+    Model: TypeAlias = World | FiniteMDP | tuple[FiniteMDP, Any] | gymnasium.Env
 
 NEUTRAL = MeanVariance(0.0)
 Encode: TypeAlias = Callable[[object], np.ndarray]
@@ -259,6 +266,10 @@ class PolicyLibrary:
         prices: GivenPrices | None = None,
         acting: type[ActingRule] | None = None,
         names: Sequence[str] | None = None,
+        model: Model | None = None,
+        ahead: int = 0,
+        particles: int = PARTICLES,
+        milliseconds: float | None = None,
     ) -> ActingRule:
         """Return the acting rule for a task.
 
@@ -267,6 +278,7 @@ class PolicyLibrary:
             risk: the risk to act for.
             static, discount_aware, limits, prices, acting: as for `evaluate`.
             names: names of the features, if the library's environment has none. Default: none.
+            model, ahead, particles, milliseconds: as for `actor`.
 
         Returns:
             The rule. A calibrated library tightens limits by its measured errors, so that about 95 % of them are kept.
@@ -293,10 +305,18 @@ class PolicyLibrary:
             "acting": acting,
         }
         ways = {name: kind for name, kind in given.items() if kind is not None}
-        found = next(iter(ways.values()), PerStateRisk)(self.sources, weights, risk, task)
+        sources = self._looking_ahead(model, ahead, particles, milliseconds)
+        found = next(iter(ways.values()), PerStateRisk)(sources, weights, risk, task)
         if len(ways) > 1:
             raise ValueError(f"{' and '.join(ways)} are {'two' if len(ways) == 2 else 'three'} ways to act; choose one")
         return found if read is None else WithinLimits.of(found, read, self.policies)
+
+    def _looking_ahead(self, *given: Any) -> FrozenPolicies:
+        """Return the policies, which simulate `ahead` steps if this number is above 0; arguments as for `actor`."""
+        from rasf.library.ahead.models import Library, looking_ahead
+
+        own = tuple((policy.w, policy.risk) for policy in self.policies)
+        return looking_ahead(Library(self.sources, own, self.environment, self.encode), *given)
 
     def _limits(self, given: GivenLimits, risk: Risk, names: Sequence[str] | None) -> Limits:
         """Return the limits on predicted sums. A calibrated library tightens limits to allow for prediction errors."""
@@ -326,8 +346,15 @@ class PolicyLibrary:
         limits: GivenLimits | None = None,
         static: bool = False,
         acting: type[ActingRule] | None = None,
+        model: Model | None = None,
+        ahead: int = 0,
+        particles: int = PARTICLES,
+        milliseconds: float | None = None,
     ) -> Actor:
         """Return an actor (`rasf.Actor`), which keeps the state of episodes, such as the accrued return.
+
+        With a model, the actor can look ahead. To score an action, it simulates the action and `ahead` - 1 further
+        actions of each source policy, and adds the learned return distribution in the last state.
 
         Args:
             w: weights (d,) of the task.
@@ -336,13 +363,23 @@ class PolicyLibrary:
             static: act for the static risk of the whole return. If False, act for the per-state risk, as `act` and
                 `evaluate` do. Default: False.
             acting: another acting rule, as for `evaluate`. Default: none.
+            model: what the steps are simulated in: a `rasf.World` (for networks), a `rasf.FiniteMDP`, a pair of a
+                `FiniteMDP` and the observations of its states, or the Gymnasium environment in which the actor acts,
+                which is copied at each decision. Default: none, which is only allowed without looking ahead.
+            ahead: number of simulated steps. With 0, the actor acts exactly as without a model. Default: 0.
+            particles: number of simulated paths for each policy and action. A `FiniteMDP` is exact and needs none.
+                Default: 8.
+            milliseconds: largest time for one decision. The first decision measures times, and lowers `particles`, and
+                then `ahead`, until a decision is within this time. Default: none.
 
         Returns:
-            The actor.
+            The actor. If the model is a world, or if several episodes run in copies of an environment, its method `act`
+            needs the argument `state`.
         """
         from rasf.library.acting.actor import Actor
 
-        return Actor(self, self.rule(w, risk, static=static, limits=limits, acting=acting))
+        looking: Header = {"model": model, "ahead": ahead, "particles": particles, "milliseconds": milliseconds}
+        return Actor(self, self.rule(w, risk, static=static, limits=limits, acting=acting, **looking))
 
     def evaluate(
         self,
@@ -361,6 +398,10 @@ class PolicyLibrary:
         failure: FailureRule | None = None,
         max_steps: int = _LONGEST,
         env_kwargs: Header | None = None,
+        model: Model | None = None,
+        ahead: int = 0,
+        particles: int = PARTICLES,
+        milliseconds: float | None = None,
     ) -> Report:
         """Act for some episodes, and report returns, variance, CVaR, failures and sums of features, with intervals.
 
@@ -386,6 +427,8 @@ class PolicyLibrary:
             max_steps: steps after which an episode is truncated. Default: 10,000.
             env_kwargs: keyword arguments of an environment that is given by its id. Default: the arguments of training,
                 if the library was trained on this id.
+            model: the model to look ahead in, as for `actor`. Default: the environment itself.
+            ahead, particles, milliseconds: as for `actor`.
 
         Returns:
             The report.
@@ -396,13 +439,14 @@ class PolicyLibrary:
         from rasf.library.trials import Trials
 
         trials = Trials(env, episodes, seed, max_steps, phi, env_kwargs, failure)
-        ways = {
+        ways: Header = {
             "static": static,
             "discount_aware": discount_aware,
             "limits": limits,
             "prices": prices,
             "acting": acting,
         }
+        ways |= {"model": model, "ahead": ahead, "particles": particles, "milliseconds": milliseconds}
         return trials.reports(self, w, {"": (risk, ways)}, None)[""]
 
     def compare(
@@ -423,6 +467,10 @@ class PolicyLibrary:
         max_steps: int = _LONGEST,
         env_kwargs: Header | None = None,
         callback: Callable[[str, int], None] | None = None,
+        model: Model | None = None,
+        ahead: int = 0,
+        particles: int = PARTICLES,
+        milliseconds: float | None = None,
     ) -> Comparison:
         """Evaluate several risks, and with `prices` also controls, all from the same start states.
 
@@ -440,6 +488,7 @@ class PolicyLibrary:
                 Default: none.
             callback: called after every step with the name of the current risk or control, and its number of finished
                 episodes. An exception that the callback raises ends the evaluation. Default: none.
+            model, ahead, particles, milliseconds: as for `evaluate`; for the risks and the controls.
 
         Returns:
             A report for every risk and every control.
@@ -450,8 +499,10 @@ class PolicyLibrary:
         from rasf.library.evaluation import Comparison
         from rasf.library.trials import Trials, named_risks, priced_rows
 
-        ways = {"static": static, "discount_aware": discount_aware, "limits": limits, "acting": acting}
+        ways: Header = {"static": static, "discount_aware": discount_aware, "limits": limits, "acting": acting}
+        looking: Header = {"model": model, "ahead": ahead, "particles": particles, "milliseconds": milliseconds}
         rows = {name: (risk, ways) for name, risk in named_risks(risks).items()} | priced_rows(self, prices)
+        rows = {name: (risk, ways | looking) for name, (risk, ways) in rows.items()}
         trials = Trials(env, episodes, seed, max_steps, phi, env_kwargs, failure)
         return Comparison(trials.reports(self, w, rows, callback))
 

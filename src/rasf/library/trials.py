@@ -17,11 +17,14 @@ import numpy.typing as npt
 
 from rasf import checks
 from rasf.arrays import Floats
+from rasf.checks import is_whole
 from rasf.envs.gymnasium.episodes import episodes
 from rasf.envs.gymnasium.single import Environment, FailureRule, FeatureEnvironment, Phi, open_environment, seeds_from
 from rasf.envs.gymnasium.vector import FeatureVector, SyncEnvs, VectorEnvAdapter, open_vector
 from rasf.files import Header
 from rasf.library.acting.rule import NEUTRAL, ActingRule, Memory
+from rasf.library.ahead.models import own_model, states_of
+from rasf.library.ahead.policies import LookingAhead
 from rasf.library.evaluation import Report
 from rasf.limits import feature_index
 from rasf.risk import Risk
@@ -105,11 +108,14 @@ class Trials:
         by_name = any(ways.get("limits") or ways.get("prices") for _, ways in rows.values())
         if not by_name or library.environment.feature_names is not None:
             for risk, ways in rows.values():  # invalid arguments are refused before an environment is opened
-                library.rule(w, risk, **ways)
+                library.rule(w, risk, **ways | _without_model(ways))
         found = {}
         with self.opened(library) as environments:
             names = environments.feature_names
-            rules = {name: library.rule(w, risk, names=names, **ways) for name, (risk, ways) in rows.items()}
+            rules = {
+                name: library.rule(w, risk, names=names, **ways | _own_model(library, environments, ways))
+                for name, (risk, ways) in rows.items()
+            }
             for name, rule in rules.items():
                 for_row = None if callback is None else partial(callback, name)
                 report = run_rule(library, environments, rule, seeds, self.max_steps, for_row)
@@ -141,7 +147,7 @@ def run_rule(
     Returns:
         The report.
     """
-    run, n, gamma, over = _Run(library, rule), len(seeds), rule.sources.gamma, 0
+    run, n, gamma, over = _Run(library, rule, environments), len(seeds), rule.sources.gamma, 0
     phi, discounted = np.zeros((2, n, library.n_features))
     (failures, rest), lengths, truncated = np.zeros((2, n)), np.zeros(n, np.int64), np.ones(n, np.bool_)
     for transitions in episodes(environments, seeds, run.act, max_steps):
@@ -176,8 +182,8 @@ def run_rule(
 class _Run:
     """Acts by a rule, and stores the first observations and the rule's memory for each batch of parallel episodes."""
 
-    def __init__(self, library: PolicyLibrary, rule: ActingRule) -> None:
-        self._library, self._rule, self._first = library, rule, 0
+    def __init__(self, library: PolicyLibrary, rule: ActingRule, environments: FeatureVector) -> None:
+        self._library, self._rule, self._first, self._environments = library, rule, 0, environments
         self.starts: list[npt.NDArray[Any]] = []
         self.memories: list[Memory] = []
         self.unseen = 0
@@ -186,15 +192,28 @@ class _Run:
         encoded = np.stack([self._library.encode(one, t) for one in obs.values()])
         if t == 0:
             self._first = min(obs)
+        self._rows = np.array(list(obs)) - self._first
+        encoded = self._beside(encoded, t)
+        if t == 0:
             self.starts.append(encoded)
             self.memories.append(self._rule.begin(encoded))
-        self._rows = np.array(list(obs)) - self._first
         memory = self.memories[-1].of(self._rows)
         actions = self._rule.act(encoded, memory)
         self.memories[-1].put(self._rows, memory)
         self.unseen += int((~self._rule.sources.seen(encoded)).sum())
         found: list[Any] = actions.tolist()
         return found
+
+    def _beside(self, encoded: npt.NDArray[Any], t: int | None) -> npt.NDArray[Any]:
+        """Append the states of the model after t steps if the rule looks ahead; None if they are unknown."""
+        sources = self._rule.sources
+        if not isinstance(sources, LookingAhead):
+            return encoded
+        if t is None:
+            return sources.beside(encoded, None)
+        listed = getattr(self._environments, "environments", None)
+        some = None if listed is None else [listed[row] for row in self._rows]
+        return sources.beside(encoded, states_of(sources, some, len(encoded), t))
 
     def observe(self, rewards: Floats) -> None:
         """Add the rewards of the last step, one for each running episode."""
@@ -204,10 +223,24 @@ class _Run:
         """Return the predicted mean of the remaining return after t steps; 0 at the time limit or at unseen `obs`."""
         if t >= self._rule.sources.limit > 0:
             return 0.0
-        encoded, memory = self._library.encode(obs, t)[None], self.memories[-1].of(np.array([episode - self._first]))
+        encoded = self._beside(self._library.encode(obs, t)[None], None)
+        memory = self.memories[-1].of(np.array([episode - self._first]))
         if not self._rule.sources.seen(encoded)[0]:
             return 0.0
         return float(self._rule.predict(encoded, memory).mean[0])
+
+
+def _without_model(ways: Header) -> Header:
+    """Return the arguments to check a rule whose model is the environment, which is not open yet."""
+    ahead = ways.get("ahead", 0)
+    return {"ahead": 0} if ways.get("model") is None and is_whole(ahead) and ahead > 0 else {}
+
+
+def _own_model(library: PolicyLibrary, environments: FeatureVector, ways: Header) -> Header:
+    """Return the argument `model` for a rule that looks ahead in the environments themselves."""
+    if not _without_model(ways):
+        return {}
+    return {"model": own_model(library.sources, environments)}
 
 
 def named_risks(risks: Sequence[Risk] | Mapping[str, Risk]) -> dict[str, Risk]:

@@ -33,7 +33,8 @@ from rasf_explorer.scenes.scene import PLAIN, RolloutScene, Scene, SceneOutcome,
 from rasf_explorer.state import MOST, State
 
 _REST = 0.12  # seconds without a change after which rollouts begin
-_ROLLED = ("w", "family", "level", "seed", "limit", "static")  # a change of one of these fields requires new rollouts
+# a change of one of these fields requires new rollouts
+_ROLLED = ("w", "family", "level", "seed", "limit", "static", "ahead")
 
 O = TypeVar("O", bound=SceneOutcome)
 
@@ -327,7 +328,7 @@ class RolloutPage(Page, Generic[O]):
 def _neutral_key(state: State, like: State) -> str:
     """Return a text that is equal for two states with equal risk-neutral rollouts, if both calls have the same `like`.
 
-    Risk-neutral rollouts do not depend on the level, limit and static risk of a state. So the text has no limit and no
-    static risk, and has the level of `like`.
+    Risk-neutral rollouts do not depend on the level and the ways to act of a state. So the text has no limit, no static
+    risk and no simulated steps, and has the level of `like`.
     """
-    return replace(state, level=like.level, limit=None, static=False).rolled()
+    return replace(state, level=like.level, limit=None, static=False, ahead=0).rolled()

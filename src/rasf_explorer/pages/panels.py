@@ -37,6 +37,10 @@ class TaskPanel:
             self._build_static(state.static)
             if scene.limit is not None:
                 self._build_limit(scene.limit, state.limit)
+            if scene.ahead is not None:
+                Words("Looking ahead", "panel-title", "h2")
+                with ui.element("div").classes("dial"):
+                    SliderField(scene.ahead.name, state.ahead, scene.ahead, lambda h: on_change(ahead=int(h)))
             Words("Reward weights", "panel-title", "h2")
             self._sliders = [
                 SliderField(weight.name, value, weight, partial(self._weight_picked, i))

@@ -7,7 +7,8 @@ with the larger objective. A field has the objectives at a grid of tip positions
 For histogram networks, mean and variance of every feature at these postures depend neither on w nor on the risk. `warm`
 computes these moments once. A field for a mean-variance risk is then a weighted sum of the moments. For other risks and
 networks, the networks compute every field. CVaR would need convolutions of histograms, which take seconds for a field
-and longer for a rollout, so this scene has no CVaR. Returns are undiscounted sums over an episode. Every episode lasts
+and longer for a rollout, so this scene has no CVaR. Rollouts can look ahead in the world; the objective and the scores
+do not look ahead. Returns are undiscounted sums over an episode. Every episode lasts
 until its time limit.
 """
 
@@ -18,12 +19,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from rasf.agents import LawKind
+from rasf.agents import LawKind, acting_risk, can_act
 from rasf.arrays import Floats
 from rasf.checks import weights as checked_weights
 from rasf.checks import whole
 from rasf.envs.reacher.arm import LINK, TIP, tip_position
 from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
+from rasf.files import Header
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.risk import MeanVariance, Risk
@@ -46,7 +48,7 @@ from rasf_explorer.scenes.scene import (
     within,
 )
 from rasf_lab.paper.reacher.beliefs import grid
-from rasf_lab.rollouts.reacher import arm_chances, roll_out_arm, roll_out_by_rule
+from rasf_lab.rollouts.reacher import arm_chances, roll_out_arm, roll_out_by_rule, rows_of
 
 ENVIRONMENT = "rasf/Reacher-v0"
 _LONGEST = 5_000  # largest accepted number of steps of an episode; an untrusted library file may contain a larger one
@@ -54,6 +56,8 @@ _POINTS = 31  # number of tip positions of the grid in each direction
 _PLAYED = 4  # number of rollouts whose arm positions are kept
 _DEFAULT_TARGET = 10
 _NEUTRAL = MeanVariance(0.0)
+_MOST_AHEAD = 15
+_PARTICLES = 1  # one path is enough, because the world knows the probabilities of failures, and torques vary little
 
 
 class ReacherScene(ArmScene):
@@ -82,6 +86,8 @@ class ReacherScene(ArmScene):
         kind, most = ("per rollout (kept in 95 % of tasks)", 30.0) if sure else ("(expected, discounted)", 0.3)
         self.limit = Weight(f"most failures {kind}", 0.0, most, most / 100, most)
         where = grid(_POINTS)
+        if all(can_act(sources.law_kind, acting_risk(policy.risk)) for policy in library.policies):
+            self.ahead = Weight("simulated steps", 0.0, float(_MOST_AHEAD), 1.0, 0.0)
         self._tips: Floats = where.tips[where.reached]
         self._cell = float(where.tips[0, 1, 0] - where.tips[0, 0, 0])
         # (2 P, inputs): all P tip positions with the elbow bent to one side, then with the elbow bent to the other side
@@ -141,14 +147,17 @@ class ReacherScene(ArmScene):
         weights = self._checked(w)
         chances = arm_chances(self.world, whole("episodes", episodes), whole("seed", seed, 0))
         limits = limits_of(self.library, self._failure, ways)
-        rule = self.library.rule(weights, risk, static=ways.static, limits=limits, names=self.world.feature_names)
+        looking: Header = {"model": self.world, "ahead": ways.ahead, "particles": _PARTICLES} if ways.ahead else {}
+        rule = self.library.rule(
+            weights, risk, static=ways.static, limits=limits, names=self.world.feature_names, **looking
+        )
         if ways == PLAIN:
             rolled = roll_out_arm(self._sources, self.world, weights, risk, chances, stop)
         else:
             rolled = roll_out_by_rule(rule, self.world, chances, stop)
         if rolled is None:
             raise Stopped
-        first = np.asarray(self.world.observe(rolled.states[0]), np.float32)
+        first = rows_of(rule, self.world, rolled.states[0])
         tips = tip_position(rolled.states)  # (T + 1, n, 2)
         features = self.world.tip(rolled.states[:-1], rolled.states[1:])
         returns, failed = rolled.phi.sum(axis=0) @ weights, rolled.phi[..., -1]

@@ -78,10 +78,11 @@ class RiskFamily:
 
 @dataclass(frozen=True)
 class Ways:
-    """Options of acting, in addition to task and risk: a limit, and whether the risk is static."""
+    """Options of acting, in addition to task and risk: a limit, whether the risk is static, and simulated steps."""
 
     limit: float | None = None
     static: bool = False
+    ahead: int = 0
 
 
 PLAIN = Ways()
@@ -163,6 +164,7 @@ class Scene(ABC):
     policies: tuple[str, ...]  # task and risk of each source policy, in words
     limit: Weight | None = None  # a slider for a limit, whose right end means no limit; None for no slider
     offers_static: bool = False  # whether the scene supports static risk
+    ahead: Weight | None = None  # a slider for the number of steps that are simulated before an action is scored
 
     @property
     def default_task(self) -> Floats:
@@ -202,7 +204,7 @@ class RolloutScene(Scene, Generic[O_co]):
             episodes: Number of rollouts.
             seed: Seed of the random numbers, which do not depend on w, risk and ways.
             stop: Called repeatedly; if the result is True, `Stopped` is raised. Default: a function that returns False.
-            ways: A limit and static risk, if the scene offers these options. Default: neither.
+            ways: A limit, static risk and simulated steps, if the scene offers these options. Default: none.
 
         Returns:
             The results.

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,7 @@ from rasf.agents import LawKind
 from rasf.arrays import Array, Bools, Floats, Ints
 from rasf.envs.reacher.world import START_ANGLES, Noise, Reacher
 from rasf.library.acting.rule import ActingRule, Memory
+from rasf.library.ahead.policies import LookingAhead
 from rasf.library.networks.policies import HistogramTask, NetworkPolicies, RiskForm, choose_by_histograms
 from rasf.risk import Risk
 from rasf_lab.rollouts.by_rule import follow
@@ -67,7 +68,7 @@ def roll_out_by_rule(
 
     The other arguments are those of `roll_out_arm`.
     """
-    arms, found = _Arms(world, chances), None
+    arms, found = _Arms(rule, world, chances), None
     for memory in follow(rule, arms, len(chances.states), world.episode_length):
         if stop():
             return None
@@ -76,15 +77,21 @@ def roll_out_by_rule(
     return ArmRollouts(states, phi, found)
 
 
+def rows_of(rule: ActingRule, world: Reacher, states: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the observations (B, n) of states (B, 4); with the numbers of the states if the rule looks ahead."""
+    obs, sources = np.asarray(world.observe(states), np.float32), rule.sources
+    return sources.beside(obs, states.astype(np.float64)) if isinstance(sources, LookingAhead) else obs
+
+
 class _Arms:
     """The arms of all rollouts as an `ArrayWorld` (module `by_rule`). No rollout ends before the last step."""
 
-    def __init__(self, world: Reacher, chances: ArmChances) -> None:
-        self._world, self._noise = world, chances.noise
+    def __init__(self, rule: ActingRule, world: Reacher, chances: ArmChances) -> None:
+        self._rule, self._world, self._noise = rule, world, chances.noise
         self.states, self.phi = [np.asarray(chances.states)], list[npt.NDArray[np.float32]]()
 
-    def observe(self, t: int, running: Ints) -> npt.NDArray[np.float32]:
-        return np.asarray(self._world.observe(self.states[t]), np.float32)
+    def observe(self, t: int, running: Ints) -> npt.NDArray[Any]:
+        return rows_of(self._rule, self._world, self.states[t])
 
     def step(self, t: int, running: Ints, actions: Ints) -> tuple[Floats, Bools]:
         after = self._world.advance(self.states[t], actions, Noise(*(part[t] for part in self._noise)))

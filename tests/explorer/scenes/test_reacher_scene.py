@@ -152,6 +152,26 @@ def test_a_limit_is_told_its_price_and_kept_by_a_rule(scene):
         scene.roll_out(W, MeanVariance(0.0), 3, 1, lambda: True, Ways(limit=0.2))
 
 
+def test_rollouts_look_ahead(scene):
+    """As the library does in its own environment's world, from the same postures and with the same noise."""
+    assert (scene.ahead.low, scene.ahead.high, scene.ahead.default) == (0, 15, 0)
+    found = scene.roll_out(W, AVERSE, 2, 1, ways=Ways(ahead=2))
+    assert found.tips.shape == scene.roll_out(W, AVERSE, 2, 1).tips.shape
+    chances = arm_chances(scene.world, 2, 1)
+    actor = scene.library.actor(W, AVERSE, model=scene.world, ahead=2, particles=1)
+    state, total = chances.states, np.zeros(2)
+    for t in range(scene.world.episode_length):
+        obs = np.asarray(scene.world.observe(state), np.float32)
+        noise = type(chances.noise)(*(part[t] for part in chances.noise))
+        state, phi = scene.world.advance(state, actor.act(obs, state=state), noise)
+        actor.observe(np.asarray(phi, np.float64))
+        total += np.asarray(phi) @ W
+    np.testing.assert_allclose(found.returns, total, rtol=1e-4)
+    limited = scene.roll_out(W, MeanVariance(0.0), 2, 1, ways=Ways(limit=0.2, ahead=2))
+    assert limited.notes[0].startswith("The price of the limit is ")
+    assert ReacherScene(random_reacher("point", episode_length=10)).ahead is None
+
+
 def test_a_rule_without_memory_rolls_out_as_ever(scene):
     from rasf_lab.rollouts.reacher import arm_chances, roll_out_arm, roll_out_by_rule
 

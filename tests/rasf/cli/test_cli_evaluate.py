@@ -115,6 +115,19 @@ def test_static_holds_a_risk_fixed(trained, command):
     assert measures["discounted"] == list(expected.reports["cvar:0.5"].measures["discounted"])
 
 
+def test_ahead_looks_ahead_in_copies_of_the_environment(trained, command):
+    _, out, _ = command(*ASK, "--ahead", 2, "--particles", 3, "--json", "-")
+    asked = json.loads(out)
+    assert (asked["ahead"], asked["particles"]) == (2, 3)
+    risks = [rasf.MeanVariance(0.0), rasf.MeanVariance(-4.0)]
+    expected = trained.compare("Coin-v0", [1.0, -1.0], risks, 40, ahead=2, particles=3)
+    for name, report in expected.reports.items():
+        assert asked["comparisons"][0]["risks"][name]["returns"] == report.returns.tolist()
+    code, _, err = command("evaluate", "coin.rasf", "--ahead", 2)
+    assert code != 0
+    assert "--ahead" in err or "ahead is for acting" in err
+
+
 def test_evaluate_reads_a_config_file(trained, command, here):
     (here / "ask.toml").write_text('file = "coin.rasf"\nw = [1, -1]\nepisodes = 7\nrisk = "cvar:0.5"\njson = "-"\n')
     found = json.loads(command("evaluate", "--config", "ask.toml", "--episodes", 6)[1])

@@ -101,3 +101,10 @@ def test_bounds_widen_alike_in_numpy_and_jax():
         host, device = widened(host, phi, ended), widen(device, phi, ended)
         jax.tree.map(np.testing.assert_array_equal, host, device)
     assert host.recurring.tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("clock", CLOCKS, ids=str)
+def test_the_age_is_read_from_the_inputs(clock):
+    ages = np.arange(clock.limit + 1)
+    inputs = clock.beside(np.zeros((len(ages), 2), np.float32), ages)
+    np.testing.assert_array_equal(clock.age(inputs), ages)

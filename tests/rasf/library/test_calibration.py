@@ -227,7 +227,7 @@ def test_costs_below_zero_are_at_least_so_much():
 
 def test_ways_that_were_not_tried_are_remarked_on(library):
     static = library.evaluate(Coin, W, CVaR(0.5), episodes=3, static=True)
-    assert "the calibration is for per-state risks, which this acting rule does not use" in static.remarks()
+    assert "the calibration is for per-state risks without a model, unlike this acting rule" in static.remarks()
 
 
 def test_limits_are_kept_with_the_certainty_of_the_calibration(library):

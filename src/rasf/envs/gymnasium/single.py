@@ -119,6 +119,11 @@ class FeatureEnvironment(FeatureSource):
         declared = declared_bounds(self._stepped)
         self.declared_bounds = answers.checked_bounds(_open_bounds(env, None) if declared is None else declared)
 
+    @property
+    def featured(self) -> gymnasium.Env:
+        """The environment whose reward is phi."""
+        return self._stepped
+
     def reset(self, seed: int | None = None) -> Any:
         """Begin an episode and return the first observation."""
         if self.tape is not None:

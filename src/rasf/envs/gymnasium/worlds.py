@@ -48,6 +48,11 @@ class WorldEnv(gymnasium.Env[Floats32, Any]):
         """The world, which the fused driver compiles together with the training loop."""
         return self._world
 
+    @property
+    def world_state(self) -> object:
+        """The current state of the world; None if no episode is running."""
+        return self._state
+
     def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[Floats32, Header]:
         """Begin an episode in a random start state; `options` are not used."""
         super().reset(seed=seed)

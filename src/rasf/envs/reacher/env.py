@@ -68,6 +68,11 @@ class ReacherEnv(gym.Env[Floats32, Any]):
         """The world in jax, or None if MuJoCo simulates the arm."""
         return self.world if self.engine == "closed_form" else None
 
+    @property
+    def world_state(self) -> Floats:
+        """The current state (4,) of `compiled_world`."""
+        return self._state
+
     def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[Floats32, Header]:
         """Begin an episode at random angles with zero velocities; `options` are not used."""
         super().reset(seed=seed)

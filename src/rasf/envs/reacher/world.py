@@ -263,6 +263,22 @@ class Reacher:
         failed = self.in_circle(tip) & (xp.asarray(chance) < self.failure_probability)
         return xp.concatenate([1 - 4 * distances, failed[..., None] * xp.ones_like(distances[..., :1])], axis=-1)
 
+    def step_moments(self, state: Array, action: Array, next_state: Array) -> tuple[Array, Array]:
+        """Return mean (.., d) and covariance (.., d, d) of the features of a step, given the states before and after.
+
+        Only the failure is random then. With the moments, a simulation need not sample failures.
+
+        Args:
+            state: states (.., 4) before the step.
+            action: actions, which are not used.
+            next_state: states (.., 4) after the step.
+        """
+        xp, tip = array_namespace(next_state), self.tip(state, next_state)
+        distances, chance = self.distances(tip), self.failure_probability * self.in_circle(tip)
+        mean = xp.concatenate([1 - 4 * distances, chance[..., None] * xp.ones_like(distances[..., :1])], axis=-1)
+        of_failure = xp.asarray(np.diag(np.arange(self.n_features) == self.failure_feature), mean.dtype)
+        return mean, (chance * (1 - chance))[..., None, None] * of_failure
+
     def distances(self, tip: Array) -> Array:
         """Return the distances (.., n) from the tip to every target.
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from rasf.arrays import Floats, Ints
 from rasf.library.acting.rule import ActingRule, Memory
+from rasf.library.ahead.policies import LookingAhead
 
 if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
@@ -42,6 +43,18 @@ class Actor:
         return self._memory.own.get("threshold", np.zeros(len(self.accrued)))
 
     @property
+    def ahead(self) -> int:
+        """The number of simulated steps, which a time budget may lower at the first decision; 0 without a model."""
+        sources = self._rule.sources
+        return sources.ahead if isinstance(sources, LookingAhead) else 0
+
+    @property
+    def particles(self) -> int:
+        """The number of simulated paths for each policy and action; 0 without a model, or if the model is exact."""
+        sources = self._rule.sources
+        return sources.particles if isinstance(sources, LookingAhead) else 0
+
+    @property
     def prices(self) -> dict[str, Floats]:
         """The price (B,) of each limit, by the name of the feature."""
         return self._rule.prices(self._memory) if len(self._fresh) else {}
@@ -65,18 +78,23 @@ class Actor:
             raise ValueError(f"over must have shape {self._fresh.shape}, one flag for each episode, got {mask.shape}")
         self._fresh = self._fresh | mask
 
-    def act(self, obs: object) -> Any:
+    def act(self, obs: object, state: object = None) -> Any:
         """Return the action for one observation, or actions (B, ..) for a batch, as the environment takes them.
 
         Args:
             obs: An observation, or a batch with one observation for each episode.
+            state: For an actor that looks ahead, the state of the model in which `obs` was observed: a state of the
+                world (for a batch, arrays with a leading axis B), or the environment that is copied (for a batch, a
+                list). Default: none for a finite MDP; the model itself if the model is an environment.
 
         Raises:
-            ValueError: The number of observations has changed without a reset.
+            ValueError: The number of observations has changed without a reset, or the state is missing or invalid.
         """
         library = self._library
         batch = library.is_batch(obs)
         encoded = np.atleast_2d(library.encode(obs))
+        rows = self._rows(state, len(encoded) if batch else None)
+        encoded = self._beside(encoded, rows)
         if not len(self._fresh):
             self._memory, self._fresh = self._rule.begin(encoded), np.zeros(len(encoded), np.bool_)
             self._steps = np.zeros(len(encoded), np.int64)
@@ -90,7 +108,23 @@ class Actor:
             self._steps[self._fresh] = 0
             self._fresh[:] = False
         encoded = np.atleast_2d(library.encode(obs, self._steps if batch else int(self._steps[0])))
-        return library.own_actions(self._rule.act(encoded, self._memory), batch)
+        return library.own_actions(self._rule.act(self._beside(encoded, rows), self._memory), batch)
+
+    def _rows(self, state: object, batch: int | None) -> Floats | None:
+        """Return the numbers (B, m) of the model's states, or None if the rule does not look ahead."""
+        sources = self._rule.sources
+        if isinstance(sources, LookingAhead):
+            from rasf.library.ahead.models import state_rows
+
+            ages = np.where(self._fresh, 0, self._steps).tolist() if len(self._steps) else [0] * (batch or 1)
+            return state_rows(sources, state, batch, ages)
+        if state is not None:
+            raise ValueError("state must be left out unless the actor has a model and looks ahead")
+        return None
+
+    def _beside(self, encoded: np.ndarray, rows: Floats | None) -> np.ndarray:
+        sources = self._rule.sources
+        return sources.beside(encoded, rows) if isinstance(sources, LookingAhead) else encoded
 
     def observe(self, gained: npt.ArrayLike) -> None:
         """Add the reward of a step to the accrued return.

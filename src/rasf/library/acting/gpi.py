@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from rasf.arrays import Floats
 from rasf.library.acting.rule import ActingRule, Memory, Observations
+from rasf.library.ahead.policies import LookingAhead
 
 
 class PerStateRisk(ActingRule):
@@ -16,7 +17,7 @@ class PerStateRisk(ActingRule):
 
     @property
     def per_state(self) -> bool:
-        return True
+        return not isinstance(self.sources, LookingAhead)
 
     def values(self, obs: Observations, memory: Memory) -> Floats:
         return self.sources.scores(obs, self.w, self.risk).values

@@ -15,6 +15,7 @@ import numpy as np
 from rasf.agents import acting_risk
 from rasf.arrays import Floats, Ints
 from rasf.library.acting.rule import NEUTRAL, ActingRule, Choose, Memory, Observations, nearly
+from rasf.library.ahead.policies import LookingAhead
 from rasf.limits import Limits, best_within, prices_within
 from rasf.risk import Risk
 
@@ -53,7 +54,7 @@ class WithinLimits(ActingRule):
             raise ValueError("limits need a library whose gamma is above 0")
         for i, (_, risk) in enumerate(self.own):
             try:
-                self.sources.check(risk)
+                (self.sources.base if isinstance(self.sources, LookingAhead) else self.sources).check(risk)
             except ValueError:
                 raise ValueError(
                     f"limits need policies whose own risk can be scored, but policy {i} has {risk!r}"
@@ -125,10 +126,12 @@ class WithinLimits(ActingRule):
         At later choices, it is the costs of the selected policy's own action, plus spare / gamma.
         """
         source, spare = memory.own["source"], memory.own["spare"]
-        budget = spare.copy()
+        budget, sources = spare.copy(), self.sources
+        # policies that look ahead simulate the source policies' own actions, which do not look ahead
+        plain, seen = (sources.base, sources.plain(obs)) if isinstance(sources, LookingAhead) else (sources, obs)
         for i in set(source[source >= 0].tolist()):
             rows, (w, risk) = np.flatnonzero(source == i), self.own[i]
-            action = self.sources.scores(obs[rows], np.asarray(w, np.float64), risk).values[i].argmax(axis=1)
+            action = plain.scores(seen[rows], np.asarray(w, np.float64), risk).values[i].argmax(axis=1)
             budget[rows] = costs[i, rows, action] + spare[rows] / self.sources.gamma
         return budget
 

@@ -19,6 +19,7 @@ from typing import Any
 from rasf.agents import AGENTS
 from rasf.checks import number, whole
 from rasf.files import Header
+from rasf.library.ahead import PARTICLES
 from rasf.library.arguments import readers
 
 
@@ -174,6 +175,11 @@ EVALUATION = (
              "guarantee, and show discounted returns.",
              readers.flag, FLAG | SWEEP),
     Argument("static", "Act for the static risk of the whole return, and show discounted returns.", readers.flag),
+    Argument("ahead", "Steps that are simulated in the environment, or in copies of it, before an action is scored.",
+             partial(whole, least=0), FLAG, "0"),
+    Argument("particles", "Simulated paths for each policy and action.", whole, FLAG, str(PARTICLES)),
+    Argument("milliseconds", "Largest time for one decision; lowers --particles, and then --ahead.",
+             partial(number, low=0.0)),
     Argument("limit", "The largest expected discounted sum of a feature, given by name or index; with /episode, the "
              "largest undiscounted sum, which needs a calibrated library.", readers.limits, metavar="failure=.05",
              many=True),

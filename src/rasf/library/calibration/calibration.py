@@ -160,7 +160,7 @@ class Calibration:
         errors = self._errors_of(rule.risk, rule.limits is not None)
         remarks = errors.remarks
         if not rule.per_state:
-            remarks = (*remarks, "the calibration is for per-state risks, which this acting rule does not use")
+            remarks = (*remarks, "the calibration is for per-state risks without a model, unlike this acting rule")
         ends = np.sort([self._scale.outcomes(predicted, part) for part in (errors.low, errors.high)], axis=0)
         # despite rounding, the expected value must lie within its bounds
         expected = np.clip(self._scale.outcomes(predicted, errors.middle), *ends)

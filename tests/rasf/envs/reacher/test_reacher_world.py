@@ -109,6 +109,22 @@ def test_failures_come_at_their_rate_and_only_in_circles():
     assert step(keys, jnp.asarray(elsewhere), 4)[1][:, -1].sum() == 0
 
 
+def test_moments_of_a_step_are_those_of_its_failure():
+    """Sums over both values of the failure, for arms inside and outside of circles."""
+    world, rng = Reacher(), np.random.default_rng(0)
+    states = np.concatenate([rng.uniform(-3, 3, (400, 2)), np.zeros((400, 2))], axis=1)
+    mean, covariance = world.step_moments(states, None, states)
+    tips, p = world.tip(states, states), world.failure_probability
+    assert 50 < world.in_circle(tips).sum() < 350
+    fails, none = (world.features(tips, np.full(400, chance)) for chance in (0.0, 1.0))
+    np.testing.assert_allclose(mean, p * fails + (1 - p) * none, atol=1e-12)
+    each = [part - mean for part in (fails, none)]
+    wanted = sum(q * one[:, :, None] * one[:, None] for q, one in zip((p, 1 - p), each, strict=True))
+    np.testing.assert_allclose(covariance, wanted, atol=1e-12)
+    single = jax.jit(world.step_moments)(jnp.asarray(states[0]), 0, jnp.asarray(states[0]))
+    np.testing.assert_allclose(single[0], mean[0], atol=1e-5)
+
+
 def test_tasks_reward_one_target_and_punish_failure():
     world = Reacher()
     weights = world.tasks()
