@@ -23,7 +23,7 @@ from rasf.arrays import Floats
 from rasf.checks import weights as checked_weights
 from rasf.checks import whole
 from rasf.envs.reacher.arm import LINK, TIP, tip_position
-from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
+from rasf.envs.reacher.world import TORQUES, TRAINING_TARGETS, Reacher
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.risk import MeanVariance, Risk
@@ -37,6 +37,8 @@ from rasf_explorer.scenes.scene import (
     ArmOutcome,
     ArmScene,
     Field,
+    Posture,
+    Proposals,
     SceneScores,
     Stop,
     Stopped,
@@ -54,6 +56,8 @@ _POINTS = 31  # number of tip positions of the grid in each direction
 _PLAYED = 4  # number of rollouts whose arm positions are kept
 _DEFAULT_TARGET = 10
 _NEUTRAL = MeanVariance(0.0)
+_JOINTS = "shoulder torque", "elbow torque"
+_BOUNDS = np.full(2, -1.0), np.full(2, 1.0)  # of the torques
 
 
 class ReacherScene(ArmScene):
@@ -85,6 +89,7 @@ class ReacherScene(ArmScene):
         self._tips: Floats = where.tips[where.reached]
         self._cell = float(where.tips[0, 1, 0] - where.tips[0, 0, 0])
         # (2 P, inputs): all P tip positions with the elbow bent to one side, then with the elbow bent to the other side
+        self._states = np.asarray(where.states, np.float64)
         self._obs = np.asarray(world.observe(where.states), np.float32)
         self._moments: tuple[Floats, Floats] | None = None
         self._warming = threading.Lock()
@@ -124,15 +129,29 @@ class ReacherScene(ArmScene):
         return Field(self._tips, both.max(axis=0), driver, self._cell)
 
     def at(self, tip: tuple[float, float], w: Floats, risk: Risk) -> SceneScores:
+        return self._scored_at(tip, w, risk)[1]
+
+    def posture(self, tip: tuple[float, float], w: Floats, risk: Risk) -> Posture:
+        place, scores = self._scored_at(tip, w, risk)
+        state, proposals = self._states[place], scores.proposals
+        torques = np.array(TORQUES[scores.action]) if proposals is None else proposals.actions[scores.action]
+        return Posture(_elbows(state), tip_position(state), torques.astype(np.float64))
+
+    def _scored_at(self, tip: tuple[float, float], w: Floats, risk: Risk) -> tuple[int, SceneScores]:
+        """Return the index of a posture with its tip near a position, and the scores of this posture.
+
+        Of the two postures with this tip, this is the posture with the larger objective.
+        """
         nearest = int(((self._tips - np.asarray(tip, np.float64)) ** 2).sum(axis=1).argmin())
-        sides = self._obs[[nearest, nearest + len(self._tips)]]
-        found = self._sources.scores(sides, self._checked(w), risk)
+        places = nearest, nearest + len(self._tips)
+        found = self._sources.scores(self._obs[list(places)], self._checked(w), risk)
         side = int(found.values.max(axis=(0, 2)).argmax())
         values = found.values[:, side]
         action, driver = map(int, gpi(values))
-        proposed = self._sources.proposals(sides[[side]])
-        chosen = action, driver, True, self.library.gamma, None if proposed is None else proposed[0]
-        return SceneScores(values, found.mean[:, side], found.std[:, side], *chosen)
+        torques = self._sources.proposals(self._obs[[places[side]]])
+        proposals = None if torques is None else Proposals(np.asarray(torques[0], np.float64), *_BOUNDS, _JOINTS)
+        chosen = action, driver, True, self.library.gamma, proposals
+        return places[side], SceneScores(values, found.mean[:, side], found.std[:, side], *chosen)
 
     def roll_out(
         self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False, ways: Ways = PLAIN
@@ -153,7 +172,6 @@ class ReacherScene(ArmScene):
         features = self.world.tip(rolled.states[:-1], rolled.states[1:])
         returns, failed = rolled.phi.sum(axis=0) @ weights, rolled.phi[..., -1]
         failures, lengths = failed.sum(axis=0), np.full(episodes, len(rolled.phi))
-        elbows = LINK * np.stack([np.cos(rolled.states[..., 0]), np.sin(rolled.states[..., 0])], axis=-1)
         return ArmOutcome(
             returns,
             failures,
@@ -161,7 +179,7 @@ class ReacherScene(ArmScene):
             measures(returns, failures, lengths),
             within(event_interval(self.world.in_circle(features).mean(axis=0)), 0.0, 1.0),
             self._from_heaviest(features[len(features) // 2 :], weights),
-            elbows[1:, :_PLAYED].swapaxes(0, 1),
+            _elbows(rolled.states)[1:, :_PLAYED].swapaxes(0, 1),
             tips[1:, :_PLAYED].swapaxes(0, 1),
             failed[:, :_PLAYED].T.astype(np.int64),
             notes=notes_of(self.library, rule, first, rolled.memory),
@@ -189,6 +207,11 @@ class ReacherScene(ArmScene):
 
     def _checked(self, w: Floats) -> Floats:
         return checked_weights("w", w, self._sources.n_features)
+
+
+def _elbows(states: Floats) -> Floats:
+    """Return the positions (.., 2) of the elbow at states (.., 4)."""
+    return LINK * np.stack([np.cos(states[..., 0]), np.sin(states[..., 0])], axis=-1)
 
 
 def world_of(library: PolicyLibrary) -> Reacher:

@@ -224,5 +224,9 @@ def test_policies_with_continuous_actions_have_the_generic_view():
     assert scores.values.shape == scores.std.shape == (2, 2)
     assert scores.action == scores.values.max(axis=0).argmax()
     assert scores.driver == scores.values[:, scores.action].argmax()
+    assert scores.proposals.actions.shape == (2, 2)
+    assert (scores.proposals.low == -1).all()
+    assert (scores.proposals.high == 1).all()
+    assert scores.proposals.entry_names == ("entry 1", "entry 2")
     found = scene.evaluate(w, {"plain": risk}, 3, 0, lambda share: None)
     assert found.reports["plain"].lengths.tolist() == [12] * 3
