@@ -59,9 +59,7 @@ from rasf_lab.common.fronts import (
 STEPS, EPISODES, GAMMA, WORST = 200_000, 50, 0.99, 0.1
 AT_ONCE = 16  # environments that are stepped in parallel in the evaluation of a rival
 TRYING = 1_000  # seeds of the evaluation episodes begin here
-# GPI-LS selects a new weighting before each of its iterations, by an episode for each pair of corner weightings; with
-# its default of five episodes, selection takes longer than learning
-ITERATIONS = 10
+ITERATIONS, TRIES = 10, 2  # GPI-LS selects a weighting before each iteration, by so many episodes for each candidate
 WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "neutral": (rasf.MeanVariance(0.0), {}),
     "cvar": (rasf.CVaR(WORST), {}),
@@ -264,16 +262,31 @@ def results(found: Sequence[tuple[Any, Any, Any]]) -> dict[str, Any]:
 def gpi_ls(problem: Problem, seed: int, steps: int, settings: dict[str, Any]) -> Callable[[Any, Any], Any]:
     """Train GPI-LS with the defaults of morl-baselines, and return its policy."""
     from morl_baselines.multi_policy.gpi_ls_jax.gpi_ls_continuous_action_jax import GPILSContinuousAction
+    from morl_baselines.multi_policy.linear_support import linear_support
 
+    linear_support.policy_evaluation_mo = _once(linear_support.policy_evaluation_mo)
     env, trying = _seeded(problem, seed)
     given = {"gamma": GAMMA, "buffer_size": steps, "log": False, "seed": seed} | settings
     model = GPILSContinuousAction(env, **given)
     with contextlib.redirect_stdout(sys.stderr):  # it prints its weightings
         model.train(
             total_timesteps=steps, eval_env=trying, ref_point=np.array(problem.reference), checkpoints=False,
-            timesteps_per_iter=max(1, steps // ITERATIONS), num_eval_episodes_for_front=1,
+            timesteps_per_iter=max(1, steps // ITERATIONS), num_eval_episodes_for_front=TRIES,
         )  # fmt: skip
     return lambda obs, w: np.asarray(model.max_action(model.actor_state, obs, w))
+
+
+def _once(evaluate: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the evaluation of a weighting, done once per iteration; linear support repeats it for each candidate."""
+    found: dict[Any, Any] = {}
+
+    def evaluated(agent: Any, env: Any, w: Any, rep: int) -> Any:
+        key = agent.global_step, np.asarray(w).tobytes()
+        if key not in found:
+            found[key] = evaluate(agent, env, w, rep=rep)
+        return found[key]
+
+    return evaluated
 
 
 def capql(problem: Problem, seed: int, steps: int, settings: dict[str, Any]) -> Callable[[Any, Any], Any]:

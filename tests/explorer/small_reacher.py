@@ -30,14 +30,17 @@ def random_reacher(law="histogram", seed=0, **kwargs):
     return PolicyLibrary(sources, described, policies, (AGENTS[NAMES[law]],), {}, (), {"seed": seed})
 
 
-def random_torques(seed=0, **kwargs):
-    """Actors and critics of 16 units with weights at random, for two tasks and torques in [-1, 1]^2."""
+def random_torques(seed=0, limit=0, **kwargs):
+    """Actors and critics of 16 units with weights at random, for two tasks and torques in [-1, 1]^2.
+
+    With a limit, the networks see the time left.
+    """
     env = open_environment("rasf/Reacher-v0", continuous=True, **kwargs)
     described = env.describe()
     env.close()
     weights, rng = Reacher().tasks((0, 3)), np.random.default_rng(seed)
-    settings = ActorSettings(widths=(16, 16), gamma=0.8, horizon="continuing")
-    agent = ActorAgent.create(settings, 4, 0, Tasks.of(weights), policies=2, action_size=2)
+    settings = ActorSettings(widths=(16, 16), gamma=0.8, horizon="episode" if limit else "continuing")
+    agent = ActorAgent.create(settings, 4, 0, Tasks.of(weights), policies=2, action_size=2, limit=limit)
     shapes = jax.eval_shape(agent.initial, jax.random.key(0))
     networks = jax.tree.map(lambda leaf: (0.5 * rng.normal(size=leaf.shape)).astype(leaf.dtype), shapes)
     policies = tuple(SourcePolicy(tuple(w), MeanVariance(-6.0)) for w in weights.tolist())

