@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from expected_failures import ExpectingAgent
 from rasf.deep import fused
 from rasf.deep.actors import ActorAgent
 from rasf.deep.agent import Policies, Tasks
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> dict[str, object]:
     )
     schedule = Schedule(args.steps // len(acting_tasks.weights), len(acting_tasks.weights), args.steps // 8)
     planned = round((args.steps - settings.warmup) * settings.updates)
-    agent = ActorAgent.create(
+    agent = (ExpectingAgent if args.expected else ActorAgent).create(
         settings, world.observation_size, 0, acting_tasks, None, len(policies.beta), action_size=2, planned=planned,
         risk=lambda beta: MeanVariance(2 * beta),
     ).for_weights(learned)  # fmt: skip
@@ -112,6 +113,7 @@ def main() -> None:
     ask.add_argument("--betas", type=float, nargs="+", default=[0.0, -1.0, -3.0, -6.0])
     ask.add_argument("--acting", type=float, nargs="+", default=[0, -0.5, -1, -2, -3, -4, -6, -9, -13])
     ask.add_argument("--learned", default="all")
+    ask.add_argument("--expected", action="store_true", help="expected failures, by a classifier of the next state")
     ask.add_argument("--set", nargs="*", default=[])
     ask.add_argument("--world", nargs="*", default=[])
     args = ask.parse_args()

@@ -24,7 +24,7 @@ class Small:
     def roll_out(self, w, risk, episodes, seed, stop=lambda: False, ways=None):
         raise NotImplementedError
 
-    policy = cell = field = at = roll_out
+    policy = cell = field = at = posture = roll_out
 
 
 class SmallMap(Small, MapScene):

@@ -28,10 +28,13 @@ from rasf_explorer.drawing.svg import (
     text,
     tooltip,
 )
-from rasf_explorer.scenes.scene import Arm, Field
+from rasf_explorer.scenes.scene import Arm, Field, Posture
 
 WIDTH = 440.0
 _MARGIN, _LEFT, _INNER = 8.0, 12.0, 416.0
+_ARC = 17.0  # radius of a torque's arc
+_FULL_TORQUE = 1.5 * np.pi  # angle of the arc of a torque of 1
+_LEAST_TORQUE = 0.02  # a smaller torque has no arc
 
 
 def to_view(arm: Arm, xy: npt.ArrayLike) -> Floats:
@@ -62,7 +65,7 @@ def draw_arm(
     rollout: tuple[Floats, Floats, Ints] | None = None,
     step: int = 0,
     target: int | None = None,
-    selected: npt.ArrayLike | None = None,
+    selected: Posture | None = None,
     id_prefix: str = "arm",
 ) -> str:
     """Draw the arm.
@@ -73,7 +76,7 @@ def draw_arm(
         rollout: Elbows (T, 2) and tips (T, 2) in metres, and failures (T,), at T steps. Default: a stretched arm.
         step: The step of the rollout. Default: 0.
         target: The target with the largest weight, which is marked. Default: none.
-        selected: A position in metres, drawn with a frame. Default: none.
+        selected: A posture, drawn as a dashed line, with GPI's torques as arcs at its joints. Default: none.
         id_prefix: Start of all ids in the picture. Default: "arm".
 
     Returns:
@@ -90,19 +93,22 @@ def draw_arm(
     body += "" if heat is None else heat.squares(arm)
     body += _circles(arm, id_prefix)
     body += heat.peak(arm) if heat is not None and heat.varies else ""
-    body += _trail(arm, tips, failed) + _links(arm, elbow, tip) + _targets(arm, target)
+    body += _trail(arm, tips, failed) + _links(arm, elbow, tip)
+    body += ("" if selected is None else _posture(arm, selected)) + _targets(arm, target)
     hand = to_view(arm, tip)
     body += element("circle", class_="tip over", cx=float(hand[0]), cy=float(hand[1]), r=7)
     if selected is not None:
-        left, top = (to_view(arm, selected) - 8).tolist()
+        left, top = (to_view(arm, selected.tip) - 8).tolist()
         body += element("g", edged("rect", "spot", x=left, y=top, width=16, height=16), class_="over")
     fails = failed is not None and bool(failed.any())
-    legend, height = _legend(arm, heat, target is not None, fails, id_prefix)
+    turns = selected is not None and bool((np.abs(selected.torques) >= _LEAST_TORQUE).any())
+    legend, height = _legend(arm, heat, target is not None, fails, turns, id_prefix)
     said = [f"An arm with its tip at ({shown(tip[0])}, {shown(tip[1])}) metres, among {len(arm.targets)} targets."]
     if arm.risky:
         said.append(f"It may fail within {shown(arm.radius)} m of targets {', '.join(map(str, arm.risky))}.")
     said += [] if target is None else [f"Target {target} has the largest weight."]
     said += [] if heat is None else [heat.in_words()]
+    said += [] if selected is None else [_torques_in_words(selected)]
     said += [] if failed is None else [f"Failures in the rollout: {int(failed.sum())}."]
     return picture(
         WIDTH,
@@ -201,7 +207,48 @@ def _links(arm: Arm, elbow: Floats, tip: Floats) -> str:
     )
 
 
-def _legend(arm: Arm, heat: _Heat | None, chosen: bool, fails: bool, id_prefix: str) -> tuple[str, float]:
+def _posture(arm: Arm, posture: Posture) -> str:
+    """Draw a posture, and the torque at each joint as an arc in the direction in which it turns."""
+    shoulder, elbow, tip = (to_view(arm, place) for place in ((0.0, 0.0), posture.elbow, posture.tip))
+    links = points([(float(x), float(y)) for x, y in (shoulder, elbow, tip)])
+    return element(
+        "g",
+        edged("polyline", "posture", points=links),
+        *(
+            _torque(joint, end - joint, float(torque))
+            for joint, end, torque in zip((shoulder, elbow), (elbow, tip), posture.torques, strict=True)
+        ),
+        class_="over",
+    )
+
+
+def _torque(joint: Floats, along: Floats, torque: float) -> str:
+    """Draw a torque as an arc around its joint, from the moved link on. The arc's angle is in proportion to the torque.
+
+    A positive torque turns anticlockwise, which is a falling angle in the picture, because y points down there.
+    """
+    if abs(torque) < _LEAST_TORQUE:
+        return ""
+    start, sign = float(np.arctan2(along[1], along[0])), float(np.sign(torque))
+    end = start - torque * _FULL_TORQUE
+
+    def place(angle: float, radius: float = _ARC) -> tuple[float, float]:
+        return float(joint[0] + radius * np.cos(angle)), float(joint[1] + radius * np.sin(angle))
+
+    (x0, y0), (x1, y1) = (map(number, place(angle)) for angle in (start, end))
+    more_than_half, clockwise = int(abs(torque) * _FULL_TORQUE > np.pi), int(torque < 0)
+    arc = f"M{x0} {y0}A{number(_ARC)} {number(_ARC)} 0 {more_than_half} {clockwise} {x1} {y1}"
+    head = points([place(end, _ARC + 6), place(end, _ARC - 6), place(end - sign * 0.5)])
+    said = tooltip(f"torque {shown(torque)}")
+    return element("g", said, edged("path", "torque", d=arc), element("polygon", class_="torque-head", points=head))
+
+
+def _torques_in_words(posture: Posture) -> str:
+    shoulder, elbow = map(shown, posture.torques)
+    return f"At the chosen position GPI's torques are {shoulder} on the shoulder and {elbow} on the elbow."
+
+
+def _legend(arm: Arm, heat: _Heat | None, chosen: bool, fails: bool, turns: bool, id_prefix: str) -> tuple[str, float]:
     """Return markup and height of the legend below the arm."""
     risky = element("circle", class_="risky", r=9, fill=f"url(#{id_prefix}-risk)")
     items = [
@@ -211,6 +258,7 @@ def _legend(arm: Arm, heat: _Heat | None, chosen: bool, fails: bool, id_prefix: 
         (chosen, element("circle", class_="goal-ring", r=9), "largest weight"),
         (heat is not None and heat.varies, element("path", class_="peak", d="M-7 0h14M0-7v14"), "largest objective"),
         (fails, element("path", class_="failure", d="M-5-5l10 10m0-10l-10 10"), "failure"),
+        (turns, element("path", class_="torque", d="M7 5A9 9 0 1 0-7 5"), "torque of GPI's choice"),
     ]
     markup, y = legend_lines([(mark, words) for there, mark, words in items if there], _LEFT, 20.0, _INNER)
     y += 22

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rasf_explorer.drawing.axes import SIZE, Scale, empty_chart, finite_range, round_ticks, x_axis
-from rasf_explorer.drawing.svg import element, picture, points, shorten, shown, text, text_width, tooltip
+from rasf_explorer.drawing.svg import element, picture, points, shorten, shown, star, text, text_width, tooltip
 from rasf_explorer.scenes.scene import SceneScores
 
 _WIDTH, _LEFT, _RIGHT, _TOP = 440.0, 226.0, 422.0, 66.0
@@ -128,7 +128,7 @@ def _row(row: ScoreRow, x: Scale, y: float) -> list[str]:
     parts = [tooltip(_in_words(row))]
     if row.wins:
         parts.append(element("rect", class_="row-wins", x=4, y=y, width=_WIDTH - 8, height=_ROW, rx=3))
-        parts.append(_star(14, middle))
+        parts.append(star(14, middle))
     parts.append(text(str(row.source), 46, middle + 4, class_="strong", text_anchor="end"))
     parts.append(text(shorten(row.policy, SIZE, _LEFT - 54 - 10), 54, middle + 4, class_=None if row.wins else "soft"))
     low, high = _ends(row)
@@ -145,19 +145,10 @@ def _diamond(x: float, y: float) -> str:
     return element("polygon", class_="value", points=points([(x, y - 5.5), (x + 4, y), (x, y + 5.5), (x - 4, y)]))
 
 
-def _star(x: float, y: float) -> str:
-    radii = (6.5, 2.7) * 5
-    corners = [
-        (x + radius * math.sin(math.pi * tip / 5), y - radius * math.cos(math.pi * tip / 5))
-        for tip, radius in enumerate(radii)
-    ]
-    return element("polygon", class_="star", points=points(corners))
-
-
 def _heading(winner: str, families_label: str) -> str:
     """Draw GPI's choice, or that nothing was learned if `winner` is empty, and the legend of the marks."""
     if winner:
-        parts = [_star(14, 14), text(f"GPI takes {winner}", 26, 18, class_="strong")]
+        parts = [star(14, 14), text(f"GPI takes {winner}", 26, 18, class_="strong")]
     else:
         parts = [text("Nothing was learned here.", 8, 18, class_="strong")]
     x = 10.0

@@ -55,7 +55,7 @@ class ArmPage(RolloutPage[ArmOutcome]):
             rollout=rollout,
             step=step,
             target=heaviest(w[: len(arm.targets)]),
-            selected=state.tip,
+            selected=None if state.tip is None else scene.posture(state.tip, w, self.risk_of(state)),
         )
 
     def scores_of(self, state: State) -> tuple[str, SceneScores | str]:

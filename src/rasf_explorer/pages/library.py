@@ -15,7 +15,7 @@ from rasf_explorer.drawing.returns import draw_returns
 from rasf_explorer.jobs import CancelPrevious, Reports
 from rasf_explorer.pages.controls import Progress, Words, button, html, panel
 from rasf_explorer.pages.numbers import Sheet, facts_list, numbers_table
-from rasf_explorer.pages.page import Page, PageContext
+from rasf_explorer.pages.page import DrawnScores, Page, PageContext
 from rasf_explorer.pages.panels import TaskPanel
 from rasf_explorer.scenes.scene import SceneOutcome, SceneScores, Stop
 from rasf_explorer.state import State
@@ -36,9 +36,7 @@ class LibraryPage(Page):
         # the evaluated state, and the reports for the chosen and the neutral risk, or for the neutral risk alone
         self._found: tuple[State, tuple[Report, ...]] | None = None
         self._episodes, self._evaluations = 100, 0
-        sources = scene.library.sources
-        name = "action of policy" if sources.action_size else "action"
-        self.actions = self.brief = tuple(f"{name} {i}" for i in range(sources.n_actions))
+        self.actions = self.brief = tuple(f"action {i}" for i in range(scene.library.sources.n_actions))
         self._evaluating = CancelPrevious(context.say)
         self._build()
         context.remember(state)
@@ -52,6 +50,7 @@ class LibraryPage(Page):
                 Words("Scores at the first observation", "panel-title", "h2")
                 self._driver = Words("", "soft")
                 self.picture = self._chart = html("chart")
+                self._actions = html("chart actions")
                 self._rows = html("table-place scroll", "Table of scores")
             with panel("Evaluation", "numbers-panel") as self._panel:
                 self._build_evaluation()
@@ -98,9 +97,9 @@ class LibraryPage(Page):
 
     # scores at the first observation
 
-    def _scored(self, state: State) -> tuple[SceneScores, str, str]:
+    def _scored(self, state: State) -> tuple[SceneScores, DrawnScores]:
         scores = self.scene.first_scores(np.array(state.w), self.risk_of(state), state.seed, state.ways)
-        return scores, *self.draw_scores(scores, state)
+        return scores, self.draw_scores(scores, state)
 
     async def _score(self) -> None:
         if self.scene.can_run() is not None:
@@ -109,7 +108,7 @@ class LibraryPage(Page):
         found = await self._scorings.run(self._scored, self.state)
         if found is None or not self._open:
             return
-        self.scores, self.svg, self._rows.content = found
+        self.scores, (self.svg, self._rows.content, self._actions.content) = found
         self._chart.content = self.svg
         self._driver.text = self.who() if self.scores.seen else "No policy has seen this observation."
         self.context.announce(self._driver.text)

@@ -15,7 +15,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from nicegui import background_tasks, ui
@@ -23,6 +23,7 @@ from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
 from rasf.risk import Risk
+from rasf_explorer.drawing.actions import draw_actions
 from rasf_explorer.drawing.scores import ScoreRow, draw_scores, scores_rows
 from rasf_explorer.jobs import CancelPrevious, Coalesce
 from rasf_explorer.pages.controls import ChoiceField, Frames, Picture, Playback, Words, button, html, panel
@@ -49,6 +50,14 @@ class PageContext:
     provenance: Mapping[str, str]  # the origin of the numbers, such as version and library, by name
 
 
+class DrawnScores(NamedTuple):
+    """The scores in one state as a chart (SVG), as a table (HTML), and vector actions as a chart, else ""."""
+
+    chart: str = ""
+    table: str = ""
+    actions: str = ""
+
+
 class Page(ABC):
     """A page of a scene, built into NiceGUI's current slot. `close` ends the work of the page."""
 
@@ -73,11 +82,13 @@ class Page(ABC):
     def risk_words(self, state: State) -> str:
         return risk_words(self.scene.family(state.family), state.level)
 
-    def draw_scores(self, scores: SceneScores, state: State) -> tuple[str, str]:
-        """Return the scores as a chart (SVG) and as a table (HTML)."""
-        policies = self.scene.policies
+    def draw_scores(self, scores: SceneScores, state: State) -> DrawnScores:
+        """Return the scores as a chart and as a table, and the actions that are scored if they are vectors."""
+        policies, proposals = self.scene.policies, scores.proposals
         chart = draw_scores(scores, policies, scores.names(self.actions), families_label=self.risk_words(state))
-        return chart, scores_table(scores_rows(scores, policies, scores.names(self.brief)))
+        table = scores_table(scores_rows(scores, policies, scores.names(self.brief, brief=True)))
+        chosen = scores.action if scores.seen else None
+        return DrawnScores(chart, table, "" if proposals is None else draw_actions(proposals, chosen))
 
     def who(self) -> str:
         """Return GPI's choice in the state whose scores are shown, in words."""
@@ -175,7 +186,9 @@ class RolloutPage(Page, Generic[O]):
                 self._where = Words("Scores", "panel-title", "h2")
                 self._driver = Words("", "soft")
                 with ui.element("div").classes("two"):
-                    self._chart, self._rows = html("chart"), html("table-place scroll", "Table of scores")
+                    with ui.element("div"):
+                        self._chart, self._actions = html("chart"), html("chart actions")
+                    self._rows = html("table-place scroll", "Table of scores")
 
     def _build_picture(self) -> None:
         with ui.element("div").classes("picture-head"):
@@ -225,7 +238,8 @@ class RolloutPage(Page, Generic[O]):
         found = await self._scorings.run(self._score, state)
         if found is None or not self._open:
             return
-        self.scores, self._where.text, why, self._chart.content, self._rows.content = found
+        self.scores, self._where.text, why, drawn = found
+        self._chart.content, self._rows.content, self._actions.content = drawn
         self._driver.text = self.who() or why
         if self._announced != (state.cell, state.tip):
             self._announced = (state.cell, state.tip)
@@ -235,11 +249,11 @@ class RolloutPage(Page, Generic[O]):
         """Announce the cell or tip position whose scores are shown, and GPI's choice there."""
         self.context.announce(f"{self._where.text}. {self._driver.text}")
 
-    def _score(self, state: State) -> tuple[SceneScores | None, str, str, str, str]:
+    def _score(self, state: State) -> tuple[SceneScores | None, str, str, DrawnScores]:
         where, scores = self.scores_of(state)
         if isinstance(scores, str):
-            return None, where, scores, "", ""
-        return scores, where, "", *self.draw_scores(scores, state)
+            return None, where, scores, DrawnScores()
+        return scores, where, "", self.draw_scores(scores, state)
 
     def _soon(self, seconds: float) -> None:
         if self._resting is not None:

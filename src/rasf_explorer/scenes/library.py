@@ -15,6 +15,7 @@ import numpy as np
 
 from rasf.agents import Family
 from rasf.arrays import Floats
+from rasf.envs.gymnasium.actions import BoxActions
 from rasf.library.evaluation import Comparison
 from rasf.library.policy_library import PolicyLibrary
 from rasf.limits import Limit
@@ -23,7 +24,7 @@ from rasf.risk.names import risk_from_text
 from rasf_explorer.jobs import sentence_of
 from rasf_explorer.scenes.families import around_trained, served, trained_for
 from rasf_explorer.scenes.limits import limits_of
-from rasf_explorer.scenes.scene import PLAIN, Scene, SceneScores, Stop, Stopped, Ways, Weight
+from rasf_explorer.scenes.scene import PLAIN, Proposals, Scene, SceneScores, Stop, Stopped, Ways, Weight
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import FeatureEnvironment
@@ -133,7 +134,17 @@ class LibraryScene(Scene):
         """Return the scores of every policy and action at `obs` after t steps. A limit is for the steps after t."""
         found = self.library.scores(obs, w, risk, self.limits(ways), t)
         chosen = int(found.candidate), int(found.source), bool(found.seen)
-        return SceneScores(found.values, found.mean, found.std, *chosen, self.library.gamma, found.proposals)
+        return SceneScores(
+            found.values, found.mean, found.std, *chosen, self.library.gamma, self._proposals(found.proposals)
+        )
+
+    def _proposals(self, actions: np.ndarray | None) -> Proposals | None:
+        """Return the scored actions (A, ..) with the bounds of their entries, or None if actions are numbered."""
+        space = self.library.environment.actions
+        if actions is None or not isinstance(space, BoxActions):
+            return None
+        flat = np.asarray(actions, np.float64).reshape(len(actions), -1)
+        return Proposals(flat, np.array(space.low), np.array(space.high))
 
     def evaluate(
         self,

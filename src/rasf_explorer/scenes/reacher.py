@@ -2,7 +2,8 @@
 
 The objective is GPI's largest score, over all policies and actions. The arm at rest reaches a tip position in two
 postures, with its elbow bent to either side. The objective and the scores at a tip position are those of the posture
-with the larger objective. A field has the objectives at a grid of tip positions.
+with the larger objective. A field has the objectives at a grid of tip positions. The scores of
+networks that see the time left are those of the first step of an episode.
 
 For histogram networks, mean and variance of every feature at these postures depend neither on w nor on the risk. `warm`
 computes these moments once. A field for a mean-variance risk is then a weighted sum of the moments. For other risks and
@@ -23,8 +24,9 @@ from rasf.agents import LawKind, acting_risk, can_act
 from rasf.arrays import Floats
 from rasf.checks import weights as checked_weights
 from rasf.checks import whole
+from rasf.deep.clock import TIME_INPUTS
 from rasf.envs.reacher.arm import LINK, TIP, tip_position
-from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
+from rasf.envs.reacher.world import TORQUES, TRAINING_TARGETS, Reacher
 from rasf.files import Header
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
@@ -39,6 +41,8 @@ from rasf_explorer.scenes.scene import (
     ArmOutcome,
     ArmScene,
     Field,
+    Posture,
+    Proposals,
     SceneScores,
     Stop,
     Stopped,
@@ -48,7 +52,7 @@ from rasf_explorer.scenes.scene import (
     within,
 )
 from rasf_lab.paper.reacher.beliefs import grid
-from rasf_lab.rollouts.reacher import arm_chances, roll_out_arm, roll_out_by_rule, rows_of
+from rasf_lab.rollouts.reacher import arm_chances, observed, roll_out_arm, roll_out_by_rule, rows_of
 
 ENVIRONMENT = "rasf/Reacher-v0"
 _LONGEST = 5_000  # largest accepted number of steps of an episode; an untrusted library file may contain a larger one
@@ -58,6 +62,8 @@ _DEFAULT_TARGET = 10
 _NEUTRAL = MeanVariance(0.0)
 _MOST_AHEAD = 15
 _PARTICLES = 1  # one path is enough, because the world knows the probabilities of failures, and torques vary little
+_JOINTS = "shoulder torque", "elbow torque"
+_BOUNDS = np.full(2, -1.0), np.full(2, 1.0)  # of the torques
 
 
 class ReacherScene(ArmScene):
@@ -91,7 +97,8 @@ class ReacherScene(ArmScene):
         self._tips: Floats = where.tips[where.reached]
         self._cell = float(where.tips[0, 1, 0] - where.tips[0, 0, 0])
         # (2 P, inputs): all P tip positions with the elbow bent to one side, then with the elbow bent to the other side
-        self._obs = np.asarray(world.observe(where.states), np.float32)
+        self._states = np.asarray(where.states, np.float64)
+        self._obs = observed(sources, world, where.states, 0)
         self._moments: tuple[Floats, Floats] | None = None
         self._warming = threading.Lock()
 
@@ -130,15 +137,29 @@ class ReacherScene(ArmScene):
         return Field(self._tips, both.max(axis=0), driver, self._cell)
 
     def at(self, tip: tuple[float, float], w: Floats, risk: Risk) -> SceneScores:
+        return self._scored_at(tip, w, risk)[1]
+
+    def posture(self, tip: tuple[float, float], w: Floats, risk: Risk) -> Posture:
+        place, scores = self._scored_at(tip, w, risk)
+        state, proposals = self._states[place], scores.proposals
+        torques = np.array(TORQUES[scores.action]) if proposals is None else proposals.actions[scores.action]
+        return Posture(_elbows(state), tip_position(state), torques.astype(np.float64))
+
+    def _scored_at(self, tip: tuple[float, float], w: Floats, risk: Risk) -> tuple[int, SceneScores]:
+        """Return the index of a posture with its tip near a position, and the scores of this posture.
+
+        Of the two postures with this tip, this is the posture with the larger objective.
+        """
         nearest = int(((self._tips - np.asarray(tip, np.float64)) ** 2).sum(axis=1).argmin())
-        sides = self._obs[[nearest, nearest + len(self._tips)]]
-        found = self._sources.scores(sides, self._checked(w), risk)
+        places = nearest, nearest + len(self._tips)
+        found = self._sources.scores(self._obs[list(places)], self._checked(w), risk)
         side = int(found.values.max(axis=(0, 2)).argmax())
         values = found.values[:, side]
         action, driver = map(int, gpi(values))
-        proposed = self._sources.proposals(sides[[side]])
-        chosen = action, driver, True, self.library.gamma, None if proposed is None else proposed[0]
-        return SceneScores(values, found.mean[:, side], found.std[:, side], *chosen)
+        torques = self._sources.proposals(self._obs[[places[side]]])
+        proposals = None if torques is None else Proposals(np.asarray(torques[0], np.float64), *_BOUNDS, _JOINTS)
+        chosen = action, driver, True, self.library.gamma, proposals
+        return places[side], SceneScores(values, found.mean[:, side], found.std[:, side], *chosen)
 
     def roll_out(
         self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False, ways: Ways = PLAIN
@@ -157,12 +178,11 @@ class ReacherScene(ArmScene):
             rolled = roll_out_by_rule(rule, self.world, chances, stop)
         if rolled is None:
             raise Stopped
-        first = rows_of(rule, self.world, rolled.states[0])
+        first = rows_of(rule.sources, self.world, rolled.states[0], 0)
         tips = tip_position(rolled.states)  # (T + 1, n, 2)
         features = self.world.tip(rolled.states[:-1], rolled.states[1:])
         returns, failed = rolled.phi.sum(axis=0) @ weights, rolled.phi[..., -1]
         failures, lengths = failed.sum(axis=0), np.full(episodes, len(rolled.phi))
-        elbows = LINK * np.stack([np.cos(rolled.states[..., 0]), np.sin(rolled.states[..., 0])], axis=-1)
         return ArmOutcome(
             returns,
             failures,
@@ -170,7 +190,7 @@ class ReacherScene(ArmScene):
             measures(returns, failures, lengths),
             within(event_interval(self.world.in_circle(features).mean(axis=0)), 0.0, 1.0),
             self._from_heaviest(features[len(features) // 2 :], weights),
-            elbows[1:, :_PLAYED].swapaxes(0, 1),
+            _elbows(rolled.states)[1:, :_PLAYED].swapaxes(0, 1),
             tips[1:, :_PLAYED].swapaxes(0, 1),
             failed[:, :_PLAYED].T.astype(np.int64),
             notes=notes_of(self.library, rule, first, rolled.memory),
@@ -200,6 +220,11 @@ class ReacherScene(ArmScene):
         return checked_weights("w", w, self._sources.n_features)
 
 
+def _elbows(states: Floats) -> Floats:
+    """Return the positions (.., 2) of the elbow at states (.., 4)."""
+    return LINK * np.stack([np.cos(states[..., 0]), np.sin(states[..., 0])], axis=-1)
+
+
 def world_of(library: PolicyLibrary) -> Reacher:
     """Return the world of a library's environment.
 
@@ -222,7 +247,8 @@ def world_of(library: PolicyLibrary) -> Reacher:
     if world.episode_length > _LONGEST:
         raise ValueError(f"episode_length must be at most {_LONGEST} to be shown, got {world.episode_length}")
     sources, actions = library.sources, library.environment.actions
-    sizes = world.observation_size, world.n_features, world.n_actions, world.action_size
+    time_inputs = TIME_INPUTS if sources.limit else 0
+    sizes = world.observation_size + time_inputs, world.n_features, world.n_actions, world.action_size
     if sizes != (sources.n_inputs, sources.n_features, actions.n, actions.size):
         fitting = "{} observation entries, {} features, {} actions and {} torques, to fit the reacher's world".format(
             *sizes

@@ -89,6 +89,20 @@ PLAIN = Ways()
 
 
 @dataclass(frozen=True)
+class Proposals:
+    """The scored actions if actions are vectors of P entries. Action i is the action of policy i."""
+
+    actions: Floats  # (A, P)
+    low: Floats  # (P,) the smallest value of each entry
+    high: Floats  # (P,) the largest value of each entry
+    entries: tuple[str, ...] = ()  # a name for each entry; empty: entries are numbered from 1
+
+    @property
+    def entry_names(self) -> tuple[str, ...]:
+        return self.entries or tuple(f"entry {i + 1}" for i in range(self.actions.shape[1]))
+
+
+@dataclass(frozen=True)
 class SceneScores:
     """Scores of K source policies and A actions in one state, and the choice of GPI."""
 
@@ -99,20 +113,28 @@ class SceneScores:
     driver: int  # the selected source policy
     seen: bool  # whether anything was learned in this state
     gamma: float = 1.0  # discount of the scored returns; returns of rollouts are not discounted
-    proposals: Floats | None = None  # (A, ..) the scored actions if they are vectors, else None
+    proposals: Proposals | None = None  # the scored actions if they are vectors, else None
 
-    def names(self, numbered: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the names of the A actions: `numbered`, or the entries and the policy of each vector."""
+    def names(self, numbered: tuple[str, ...], *, brief: bool = False) -> tuple[str, ...]:
+        """Return the names of the A actions.
+
+        Args:
+            numbered: The names if actions are not vectors.
+            brief: Whether to name a vector only by its policy, and not also by its entries. Default: False.
+
+        Returns:
+            A name for each action.
+        """
         if self.proposals is None:
             return numbered
-        return tuple(f"{vector_in_words(one)}, of policy {i}" for i, one in enumerate(self.proposals))
+        entries = ("" if brief else f"{vector_in_words(one)}, " for one in self.proposals.actions)
+        return tuple(f"{said}of policy {i}" for i, said in enumerate(entries))
 
 
 def vector_in_words(action: Floats) -> str:
-    """Return the entries of an action, at most six of them, as text."""
-    entries = np.asarray(action, np.float64).ravel()
-    said = ", ".join(f"{entry:+.2f}" for entry in entries[:6])
-    return f"({said}{', ..' if len(entries) > 6 else ''})"
+    """Return the entries of an action (P,), at most six of them, as text."""
+    said = ", ".join(f"{entry:+.2f}" for entry in action[:6])
+    return f"({said}{', ..' if len(action) > 6 else ''})"
 
 
 @dataclass(frozen=True)
@@ -316,6 +338,15 @@ class Arm:
 
 
 @dataclass(frozen=True)
+class Posture:
+    """The arm at rest with its tip at a position, and the torques of GPI's choice there."""
+
+    elbow: Floats  # (2,) position
+    tip: Floats  # (2,) position
+    torques: Floats  # (2,) on shoulder and elbow, in [-1, 1]; a positive torque turns anticlockwise
+
+
+@dataclass(frozen=True)
 class Field:
     """The objective, which is GPI's largest score, for the arm at rest with its tip at P positions."""
 
@@ -355,6 +386,10 @@ class ArmScene(RolloutScene[ArmOutcome]):
     @abstractmethod
     def at(self, tip: tuple[float, float], w: Floats, risk: Risk) -> SceneScores:
         """Return the scores of every policy and action, for the arm at rest with its tip at or near a position."""
+
+    @abstractmethod
+    def posture(self, tip: tuple[float, float], w: Floats, risk: Risk) -> Posture:
+        """Return the posture that is scored at or near a position, and the torques that GPI takes there."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """Parallel rollouts of the reacher's arm by a library of networks. A caller can stop the rollouts.
 
 Histogram networks act inside one compiled program, 50 steps at a time, with the scores of `NetworkPolicies.act`. Other
-networks are called step by step. Eight rollouts make a block. Blocks run in parallel in threads, because the matrices
-of a block are too small for jax to use several cores. All random numbers (initial angles, noise on the torques, and the
-numbers that decide on failures) are drawn beforehand. They depend only on the seed, so they are equal for all risks.
+networks, and networks that see the time left, are called step by step. Eight rollouts make a block. Blocks run in
+parallel in threads, because the matrices of a block are too small for jax to use several cores. All random numbers
+(initial angles, noise on the torques, and the numbers that decide on failures) are drawn beforehand. They depend only
+on the seed, so they are equal for all risks.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from rasf.arrays import Array, Bools, Floats, Ints
 from rasf.envs.reacher.world import START_ANGLES, Noise, Reacher
 from rasf.library.acting.rule import ActingRule, Memory
 from rasf.library.ahead.policies import LookingAhead
+from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.networks.policies import HistogramTask, NetworkPolicies, RiskForm, choose_by_histograms
 from rasf.risk import Risk
 from rasf_lab.rollouts.by_rule import follow
@@ -61,6 +63,12 @@ def arm_chances(world: Reacher, rollouts: int, seed: int) -> ArmChances:
     return ArmChances(np.concatenate([angles, np.zeros((rollouts, 2))], axis=1).astype(np.float32), noise)
 
 
+def observed(sources: NetworkPolicies, world: Reacher, state: Array, t: int) -> npt.NDArray[np.float32]:
+    """Return the inputs of networks at states (n, 4) after t steps: the observations, with the time left if needed."""
+    seen = np.asarray(world.observe(state), np.float32)
+    return seen if sources.clock is None else np.asarray(sources.clock.beside(seen, np.asarray(t)), np.float32)
+
+
 def roll_out_by_rule(
     rule: ActingRule, world: Reacher, chances: ArmChances, stop: Callable[[], bool]
 ) -> ArmRollouts | None:
@@ -68,7 +76,7 @@ def roll_out_by_rule(
 
     The other arguments are those of `roll_out_arm`.
     """
-    arms, found = _Arms(rule, world, chances), None
+    arms, found = _Arms(rule.sources, world, chances), None
     for memory in follow(rule, arms, len(chances.states), world.episode_length):
         if stop():
             return None
@@ -77,21 +85,23 @@ def roll_out_by_rule(
     return ArmRollouts(states, phi, found)
 
 
-def rows_of(rule: ActingRule, world: Reacher, states: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the observations (B, n) of states (B, 4); with the numbers of the states if the rule looks ahead."""
-    obs, sources = np.asarray(world.observe(states), np.float32), rule.sources
-    return sources.beside(obs, states.astype(np.float64)) if isinstance(sources, LookingAhead) else obs
+def rows_of(sources: FrozenPolicies, world: Reacher, states: npt.NDArray[Any], t: int) -> npt.NDArray[Any]:
+    """Return the inputs (B, n) of policies at states (B, 4) after t steps, with the states if policies look ahead."""
+    base = sources.base if isinstance(sources, LookingAhead) else sources
+    assert isinstance(base, NetworkPolicies)
+    seen = observed(base, world, states, t)
+    return sources.beside(seen, states.astype(np.float64)) if isinstance(sources, LookingAhead) else seen
 
 
 class _Arms:
     """The arms of all rollouts as an `ArrayWorld` (module `by_rule`). No rollout ends before the last step."""
 
-    def __init__(self, rule: ActingRule, world: Reacher, chances: ArmChances) -> None:
-        self._rule, self._world, self._noise = rule, world, chances.noise
+    def __init__(self, sources: FrozenPolicies, world: Reacher, chances: ArmChances) -> None:
+        self._sources, self._world, self._noise = sources, world, chances.noise
         self.states, self.phi = [np.asarray(chances.states)], list[npt.NDArray[np.float32]]()
 
     def observe(self, t: int, running: Ints) -> npt.NDArray[Any]:
-        return rows_of(self._rule, self._world, self.states[t])
+        return rows_of(self._sources, self._world, self.states[t], t)
 
     def step(self, t: int, running: Ints, actions: Ints) -> tuple[Floats, Bools]:
         after = self._world.advance(self.states[t], actions, Noise(*(part[t] for part in self._noise)))
@@ -136,7 +146,8 @@ def roll_out_arm(
 def _one_block(
     sources: NetworkPolicies, world: Reacher, w: Floats, risk: Risk, chances: ArmChances, stop: Callable[[], bool]
 ) -> ArmRollouts | None:
-    compiled = sources.histogram_task(w, risk) if sources.law_kind is LawKind.HISTOGRAM else None
+    in_one = sources.law_kind is LawKind.HISTOGRAM and not sources.limit
+    compiled = sources.histogram_task(w, risk) if in_one else None
     state: Array = chances.states
     found: list[tuple[Array, Array]] = []
     for begin in range(0, world.episode_length, 1 if compiled is None else _PIECE):
@@ -147,7 +158,7 @@ def _one_block(
             state, piece = _some_steps(world, *compiled, state, noise)
         else:
             noise = Noise(*(part[begin] for part in chances.noise))
-            state, phi = world.advance(state, sources.act(world.observe(state), w, risk), noise)
+            state, phi = world.advance(state, sources.act(observed(sources, world, state, begin), w, risk), noise)
             piece = (state[None], phi[None])
         found.append(jax.tree.map(np.asarray, piece))
     states, phi = (np.concatenate(parts).astype(np.float64) for parts in zip(*found, strict=True))

@@ -5,7 +5,7 @@ import pytest
 from drawn import of_class, parse, words
 
 from rasf_explorer.drawing.arm import WIDTH, draw_arm, from_view, to_view
-from rasf_explorer.scenes.scene import Arm, Field
+from rasf_explorer.scenes.scene import Arm, Field, Posture
 
 ARM = Arm(np.array([[0.14, 0.0], [0.0, 0.14], [-0.22, 0.0], [0.1, 0.1]]), (0, 2), 0.06, (0.1, 0.11), 2)
 TIPS = np.array([[0.1, 0.0], [0.12, 0.0], [0.1, 0.02], [0.12, 0.02]])
@@ -124,10 +124,61 @@ def test_the_target_that_counts_is_ringed_and_named():
 
 def test_a_selected_place_has_a_frame():
     x, y = to_view(ARM, (0.05, 0.1))
-    for frame in (of_class(drawn(selected=(0.05, 0.1)), kind)[0] for kind in ("spot", "spot-edge")):
+    for frame in (of_class(drawn(selected=posture(tip=(0.05, 0.1))), kind)[0] for kind in ("spot", "spot-edge")):
         left, top, side = (float(frame.get(name)) for name in ("x", "y", "width"))
         assert (left + side / 2, top + side / 2) == pytest.approx((x, y), abs=0.01)
     assert not of_class(drawn(), "spot")
+
+
+def posture(torques=(0.0, 0.0), elbow=(0.1, 0.0), tip=(0.1, 0.11)):
+    return Posture(np.array(elbow), np.array(tip), np.array(torques))
+
+
+def test_a_selected_posture_has_a_line_through_its_joints():
+    (line,) = of_class(drawn(selected=posture()), "posture")
+    places = np.array([pair.split(",") for pair in line.get("points").split()], float)
+    np.testing.assert_allclose(places, to_view(ARM, [(0, 0), (0.1, 0), (0.1, 0.11)]), atol=0.01)
+
+
+def turned(path):
+    """Centre, angle and ends of an arc, which is not longer than a circle, read by SVG's rules."""
+    start, rest = path.get("d")[1:].split("A")
+    radius, _, _, large, clockwise, *end = rest.split()
+    start, end, radius = np.array(start.split(), float), np.array(end, float), float(radius)
+    half = (end - start) / 2
+    off = np.array([-half[1], half[0]]) / np.linalg.norm(half)
+    off *= np.sqrt(max(radius**2 - half @ half, 0)) * (1 if large != clockwise else -1)
+    centre = start + half + off
+    angle = 2 * np.arcsin(min(np.linalg.norm(half) / radius, 1))
+    angle = 2 * np.pi - angle if large == "1" else angle
+    return centre, angle if clockwise == "1" else -angle, start
+
+
+@pytest.mark.parametrize("torque", [1.0, 0.4, -0.1, -0.8, -1.0])
+def test_a_torque_is_an_arc_around_its_joint_in_proportion_to_the_torque(torque):
+    (arc,) = of_class(without_legend(drawn(selected=posture((0.0, torque)))), "torque")
+    centre, angle, start = turned(arc)
+    elbow = to_view(ARM, (0.1, 0.0))
+    np.testing.assert_allclose(centre, elbow, atol=0.1)
+    assert angle == pytest.approx(-torque * 1.5 * np.pi, abs=0.02)  # anticlockwise is negative where y points down
+    assert start[0] == pytest.approx(elbow[0], abs=0.01)  # the arc begins on the link to the tip, which points up
+    assert start[1] < elbow[1]
+
+
+def test_each_joint_has_the_arc_of_its_torque():
+    root = drawn(selected=posture((-0.6, 0.3)))
+    assert "torque of GPI's choice" in words(root)
+    assert "GPI's torques are −0.6 on the shoulder and 0.3 on the elbow." in next(root.iter("desc")).text
+    found = [turned(arc) for arc in of_class(without_legend(root), "torque")]
+    np.testing.assert_allclose([one[0] for one in found], to_view(ARM, [(0, 0), (0.1, 0)]), atol=0.1)
+    assert [np.sign(one[1]) for one in found] == [1, -1]
+    assert len(of_class(root, "torque-head")) == 2
+
+
+def test_no_torque_has_no_arc():
+    root = drawn(selected=posture((0.0, 0.01)))
+    assert not of_class(root, "torque")
+    assert "torque of GPI's choice" not in words(root)
 
 
 def test_two_arms_on_one_page_share_no_id():

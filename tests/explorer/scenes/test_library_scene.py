@@ -217,12 +217,16 @@ def test_policies_with_continuous_actions_have_the_generic_view():
     """The actions that are scored are those of the policies."""
     world = Reacher(continuous=True, episode_length=12)
     arm = rasf.learn(world, tasks=world.tasks((0, 1)), steps_per_task=40, widths=(4,), batch=4, warmup=10)
-    scene = scene_of(arm)
-    assert type(scene) is LibraryScene
+    assert type(scene_of(arm)) is ReacherScene
+    scene = LibraryScene(arm)
     w, risk = world.tasks((3,))[0], MeanVariance(-1.0)
     scores = scene.first_scores(w, risk, 0)
     assert scores.values.shape == scores.std.shape == (2, 2)
     assert scores.action == scores.values.max(axis=0).argmax()
     assert scores.driver == scores.values[:, scores.action].argmax()
+    assert scores.proposals.actions.shape == (2, 2)
+    assert (scores.proposals.low == -1).all()
+    assert (scores.proposals.high == 1).all()
+    assert scores.proposals.entry_names == ("entry 1", "entry 2")
     found = scene.evaluate(w, {"plain": risk}, 3, 0, lambda share: None)
     assert found.reports["plain"].lengths.tolist() == [12] * 3

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_reacher import random_reacher
+from small_reacher import random_reacher, random_torques
 
 from rasf import MeanVariance
 from rasf.envs.reacher.arm import tip_position
@@ -107,6 +107,53 @@ def test_no_failures_have_an_interval(scene, monkeypatch):
 
 def test_scores_know_their_discount(scene):
     assert scene.at((0.1, 0.1), W, AVERSE).gamma == 0.8
+
+
+def angles(posture):
+    """The posture's angles of shoulder and elbow."""
+    first, second = (np.arctan2(*part[::-1]) for part in (posture.elbow, posture.tip - posture.elbow))
+    return first, (second - first + np.pi) % (2 * np.pi) - np.pi
+
+
+def test_the_posture_is_the_one_that_is_scored_with_gpi_s_torques(scene):
+    """Of both elbows, and with the torques of the numbered action."""
+    for tip in ((0.1, 0.1), (-0.05, 0.15)):
+        scores, posture = scene.at(tip, W, AVERSE), scene.posture(tip, W, AVERSE)
+        assert np.abs(posture.tip - tip).max() <= 0.51 * scene._cell
+        q1, q2 = angles(posture)
+        seen = scene.world.observe(np.array([q1, q2, 0.0, 0.0])).astype(np.float32)
+        np.testing.assert_allclose(scene.library.scores(seen, W, AVERSE).values, scores.values, atol=1e-3)
+        torques = [(first, second) for first in (-1, 0, 1) for second in (-1, 0, 1)]
+        assert posture.torques.tolist() == list(torques[scores.action])
+
+
+@pytest.mark.parametrize("limit", [0, 60])
+def test_torques_that_are_vectors_are_the_policies_actions(limit):
+    """Also of networks that see the time left, as they do by default."""
+    scene = ReacherScene(random_torques(limit=limit, episode_length=60))
+    assert scene.families[0].has_dial
+    scores, posture = scene.at((0.1, 0.1), W, AVERSE), scene.posture((0.1, 0.1), W, AVERSE)
+    q1, q2 = angles(posture)
+    found = scene.library.scores(scene.world.observe(np.array([q1, q2, 0.0, 0.0])).astype(np.float32), W, AVERSE)
+    np.testing.assert_allclose(scores.proposals.actions, found.proposals, atol=1e-4)
+    np.testing.assert_allclose(posture.torques, found.action, atol=1e-4)
+    assert (scores.action, scores.driver) == (found.candidate, found.source)
+    assert scores.proposals.low.tolist() == [-1, -1]
+    assert scores.proposals.entry_names == ("shoulder torque", "elbow torque")
+    first, second = posture.torques
+    assert scores.names(())[scores.action] == f"({first:+.2f}, {second:+.2f}), of policy {scores.action}"
+    assert scores.names((), brief=True) == ("of policy 0", "of policy 1")
+    rolled, world = scene.roll_out(W, AVERSE, 2, 0), scene.world
+    chances = arm_chances(world, 2, 0)
+    state, tips = chances.states.astype(float), []
+    for t in range(60):  # a plain loop, with the step as the library takes it
+        taken = scene.library.act(world.observe(state).astype(np.float32), W, AVERSE, t=t)
+        noise = type(chances.noise)(*(part[t].astype(float) for part in chances.noise))
+        state, _ = world.advance(state, taken, noise)
+        tips.append(tip_position(state))
+    np.testing.assert_allclose(rolled.tips, np.stack(tips, axis=1), atol=2e-3)
+    ruled = scene.roll_out(W, AVERSE, 2, 0, ways=Ways(limit=1e9))
+    np.testing.assert_allclose(ruled.tips, rolled.tips, atol=2e-3)
 
 
 def test_it_stops_when_asked(scene):

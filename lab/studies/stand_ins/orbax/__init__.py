@@ -1,0 +1,1 @@
+"""In the place of orbax, which is imported but not called."""
