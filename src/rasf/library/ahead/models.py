@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -136,8 +137,6 @@ def _world(library: Library, followed: Followed, world: World) -> Any:
 def _finite(library: Library, followed: Followed, model: Any) -> FiniteModel:
     sources, space = library.sources, library.environment.observations
     mdp, observations = model if isinstance(model, tuple) else (model, None)
-    if sources.limit:
-        raise ValueError("model cannot be a FiniteMDP for policies that know the time left")
     wanted = {"features": (sources.n_features, mdp.n_features), "actions": (sources.n_actions, mdp.n_actions)}
     for name, (mine, given) in wanted.items():
         if mine != given:
@@ -149,7 +148,7 @@ def _finite(library: Library, followed: Followed, model: Any) -> FiniteModel:
                 "library's observations are the numbers of these states"
             )
         observations = np.arange(mdp.n_states) + space["start"]
-    return FiniteModel(mdp, np.atleast_2d(library.encode(observations, 0)), followed, sources.gamma)
+    return FiniteModel(mdp, partial(library.encode, observations), followed, sources.gamma, sources.limit)
 
 
 def _check_spaces(library: Library, env: Any) -> None:
@@ -184,7 +183,7 @@ def own_model(sources: FrozenPolicies, environments: FeatureVector) -> object:
     # other wrappers, and subclasses, may change observations or steps
     if not all(type(wrapper) in (OrderEnforcing, PassiveEnvChecker, TimeLimit) for wrapper in wrappers):
         return CopyEach()
-    if type(inner) is FiniteEnv and not sources.limit:
+    if isinstance(inner, FiniteEnv) and (type(inner).reset, type(inner).step) == (FiniteEnv.reset, FiniteEnv.step):
         return inner.mdp
     own = {"compiled_world", "world_state"} <= vars(type(inner)).keys()
     world = inner.compiled_world if own and sources.family is Family.NETWORKS else None
@@ -204,7 +203,7 @@ def states_of(looking: LookingAhead, environments: Sequence[FeatureEnvironment] 
 
     model, each = looking.model, [environment.featured for environment in environments or ()]
     if isinstance(model, FiniteModel):
-        return np.zeros((count, 0))
+        return model.rows([age] * count)
     if isinstance(model, CopiedModel):
         return model.rows(each, count, [age] * count)
     if environments is None or not all(hasattr(env.unwrapped, "world_state") for env in each):
@@ -230,7 +229,7 @@ def state_rows(looking: LookingAhead, state: object, batch: int | None, ages: Se
     if isinstance(model, FiniteModel):
         if state is not None:
             raise ValueError("state must be left out, because observations are the states of the model")
-        return np.zeros((batch or 1, 0))
+        return model.rows(ages)
     if isinstance(model, CopiedModel):
         return model.rows(state, batch, ages)
     return model.rows(state, batch)

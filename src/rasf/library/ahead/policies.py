@@ -217,7 +217,7 @@ class LookingAhead:
         """Return where the model's state is known (B,)."""
         rows = obs[:, self.base.n_inputs :]
         if isinstance(self.model, FiniteModel):
-            return self.model.states(self.plain(obs)) >= 0
+            return self.model.states(self.plain(obs), rows) >= 0
         return self.model.usable(rows)
 
     def _chunks(self, obs: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
@@ -306,8 +306,9 @@ class _Outlook:
     def moments(self, w: Floats) -> tuple[Floats, Floats, Bools]:
         """Return mean and variance (K, B, A) of the return for weights w (d,), and where both are known."""
         policies = self._policies
-        if isinstance(policies.model, FiniteModel):
-            return policies.model.moments(policies.model.states(self._plain), w, self._ahead)
+        model = policies.model
+        if isinstance(model, FiniteModel):
+            return model.moments(model.states(self._plain, self._rows), self._rows, w, self._ahead)
         paths = self._of_moments
         tails = policies._followed.tails(paths.obs, paths.actions, w)
         mean, variance, known = (np.asarray(part).reshape(paths.discount.shape) for part in tails)

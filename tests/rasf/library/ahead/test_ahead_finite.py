@@ -12,6 +12,7 @@ from random_mdps import SEEDS, examples, random_policies, random_problem, random
 from rasf import CVaR, Entropic, MeanVariance
 from rasf.agents import AGENTS
 from rasf.envs.gymnasium.single import open_environment
+from rasf.envs.reacher import Reacher
 from rasf.library.ahead.finite import FiniteModel
 from rasf.library.ahead.followed import Tails
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
@@ -153,8 +154,8 @@ def test_a_pair_of_an_mdp_and_observations_names_the_states():
 def test_a_policy_without_data_at_the_end_of_a_path_is_excluded():
     mdp = gamble().mdp(0.9)
     followed = _Fixed(np.zeros((1, 4), int), known=np.array([[True, True, False, True]]))
-    model = FiniteModel(mdp, np.arange(4.0)[:, None], followed, 0.9)
-    _, _, known = model.moments(np.arange(3), np.array([1.0, 1.0, 1.0]), 1)
+    model = FiniteModel(mdp, lambda age: np.arange(4.0)[:, None], followed, 0.9)
+    _, _, known = model.moments(np.arange(3), model.rows([0] * 3), np.array([1.0, 1.0, 1.0]), 1)
     assert known.tolist() == [[[True, False], [True, True], [True, True]]]  # only action 1 in state 0 may enter 2
 
 
@@ -168,7 +169,7 @@ def test_models_that_do_not_fit_are_refused():
         ({"model": random_problem(0, n_features=2).mdp}, "model must have 3 features, as in training, got 2"),
         ({"model": small}, "model must be a pair of a FiniteMDP and the observations of its 1 states"),
         ({"model": (small, np.array([1, 2]))}, "keys must have a row for each of 1 states, got 2"),
-        ({"model": rasf.envs.reacher.Reacher()}, "model can be a rasf.World only for a library of networks"),
+        ({"model": Reacher()}, "model can be a rasf.World only for a library of networks"),
     ]
     for options, sentence in cases:
         with pytest.raises(ValueError, match=rf"^{sentence}[^\n]*$"):
@@ -211,8 +212,9 @@ def own_of(values, policies):
 
 def looked(problem, policies, w, mean, variance, ahead, model=None):
     keys = np.arange(problem.n_states, dtype=float)[:, None]
-    finite = FiniteModel(model or problem.mdp, keys, _Fixed(policies, mean, variance), problem.gamma)
-    found = finite.moments(np.arange(problem.n_states), w, ahead)
+    finite = FiniteModel(model or problem.mdp, lambda age: keys, _Fixed(policies, mean, variance), problem.gamma)
+    states = np.arange(problem.n_states)
+    found = finite.moments(states, finite.rows([0] * len(states)), w, ahead)
     return found[:2]
 
 
