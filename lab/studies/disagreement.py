@@ -13,9 +13,9 @@ import json
 from pathlib import Path
 
 import numpy as np
-from distributions import EPISODES, PROBLEMS, WORST, _library_of_suite, _risk_of, _spread
 
 import rasf
+from distributions import EPISODES, PROBLEMS, WORST, _library_of_suite, _risk_of, _spread
 from rasf.deep import low_rank
 from rasf.library.trials import Trials
 

@@ -148,7 +148,8 @@ def _of_suite(name: str, steps: int, failure: tuple[int, int] | None, **settings
 
         from rasf.envs.registration import register_environments
 
-        register_environments()
+        if case.env.startswith("rasf/") and case.env not in gymnasium.registry:
+            register_environments()
         kwargs = dict(case.env_kwargs)
         if not case.env.startswith("rasf/"):
             kwargs.setdefault("max_episode_steps", case.max_steps)
