@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rasf_lab.common.claims import is_ours, table
+from rasf_lab.common.claims import further_readings, is_ours, table
 from rasf_lab.common.results import shipped
 from rasf_lab.suite.measures import by_environment
 
@@ -76,16 +76,18 @@ _LABELS = {
 def glance() -> str:
     """Every claim in a line, and how many hold."""
     rows = [row for row in table(shipped()) if not is_ours(row)]
-    lines = [_row(["claim", "the paper says", "verdict (second reading)", "measured"]), _rule(4)]
+    lines = [_row(["claim", "the paper says", "verdict (further readings)", "measured"]), _rule(4)]
     for row in rows:
-        second = row["second_reading"]
+        further = ", ".join(f"{name}: {_MARKS[one['verdict']]}" for name, one in further_readings(row).items())
         link = f'<a id="{row["id"].lower()}"></a>{row["id"]}'
-        verdict = _MARKS[row["verdict"]] + (f" (second: {_MARKS[second['verdict']]})" if second else "")
+        verdict = _MARKS[row["verdict"]] + (f" ({further})" if further else "")
         number = _QUANTITIES.get(row["id"], "{}").format(row["number"].replace("0e+00", "0"))
         lines.append(_row([link, f"{row['short']} ({row['where']})", verdict, number]))
-    seconds = [row["second_reading"] for row in rows if row["second_reading"]]
-    count = f"Of {len(rows)} claims {_counted(rows)}; by a second reading of {len(seconds)}, {_counted(seconds)}."
-    return "\n".join([count, "", *lines])
+    count = f"Of {len(rows)} claims {_counted(rows)}"
+    for name in ("second", "third"):
+        again = [readings[name] for readings in map(further_readings, rows) if name in readings]
+        count += f"; by a {name} reading of {len(again)}, {_counted(again)}"
+    return "\n".join([f"{count}.", "", *lines])
 
 
 def _row(cells: Iterable[str]) -> str:
