@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rasf_lab.common.claims import is_ours, table
+from rasf_lab.common.claims import further_readings, is_ours, table
 from rasf_lab.common.results import shipped
 from rasf_lab.suite.measures import by_environment
 
@@ -21,6 +22,12 @@ _PLURAL = {
     "does not hold": "do not",
     "not decided": "are undecided",
     "not measured": "are not measured",
+}
+_VERDICTS = {
+    "holds": "holds",
+    "does not hold": "does not hold",
+    "not decided": "is undecided",
+    "not measured": "is not measured",
 }
 _QUANTITIES = {  # what a number measures, where the claim's sentence does not say it
     "G2": "gap to the optimum: {}",
@@ -61,6 +68,7 @@ _QUANTITIES = {  # what a number measures, where the claim's sentence does not s
 }
 _AGAINST_PRICES = {"as much": "equal", "more": "risk better", "less": "prices better", "-": "not tested"}
 _LABELS = {
+    "q-learning": "Q-learning",
     "sfql independent 0": "SFQL",
     "sfql independent -2": "RaSFQL (-2)",
     "prql 0": "PRQL",
@@ -76,16 +84,18 @@ _LABELS = {
 def glance() -> str:
     """Every claim in a line, and how many hold."""
     rows = [row for row in table(shipped()) if not is_ours(row)]
-    lines = [_row(["claim", "the paper says", "verdict (second reading)", "measured"]), _rule(4)]
+    lines = [_row(["claim", "the paper says", "verdict (further readings)", "measured"]), _rule(4)]
     for row in rows:
-        second = row["second_reading"]
+        further = ", ".join(f"{name}: {_MARKS[one['verdict']]}" for name, one in further_readings(row).items())
         link = f'<a id="{row["id"].lower()}"></a>{row["id"]}'
-        verdict = _MARKS[row["verdict"]] + (f" (second: {_MARKS[second['verdict']]})" if second else "")
+        verdict = _MARKS[row["verdict"]] + (f" ({further})" if further else "")
         number = _QUANTITIES.get(row["id"], "{}").format(row["number"].replace("0e+00", "0"))
         lines.append(_row([link, f"{row['short']} ({row['where']})", verdict, number]))
-    seconds = [row["second_reading"] for row in rows if row["second_reading"]]
-    count = f"Of {len(rows)} claims {_counted(rows)}; by a second reading of {len(seconds)}, {_counted(seconds)}."
-    return "\n".join([count, "", *lines])
+    count = f"Of {len(rows)} claims {_counted(rows)}"
+    for name in ("second", "third"):
+        again = [readings[name] for readings in map(further_readings, rows) if name in readings]
+        count += f"; by a {name} reading of {len(again)}, {_counted(again)}"
+    return "\n".join([f"{count}.", "", *lines])
 
 
 def _row(cells: Iterable[str]) -> str:
@@ -108,6 +118,42 @@ def ours() -> str:
     for row in table(shipped()):
         if is_ours(row):
             lines.append(f"| {row['id']} | {row['claim']} | {_MARKS[row['verdict']]} | {row['measured']} |")
+    return "\n".join(lines)
+
+
+def four_room_claims() -> str:
+    """All numbers of the claims on four-room, by every reading."""
+    lines = []
+    for row in table(shipped()):
+        if row["id"].startswith("F"):
+            lines.append(f"- **{row['id']} {_in_full(row)}")
+            lines += [f"  - {name} reading: **{_in_full(one)}" for name, one in further_readings(row).items()]
+    return "\n".join(lines)
+
+
+def _in_full(reading: dict[str, Any]) -> str:
+    """The verdict, the seeds and all numbers of a reading. Large numbers are written without an exponent."""
+    measured = re.sub(r"\d[.\d]*e\+\d+", lambda found: f"{float(found[0]):.0f}", reading["measured"])
+    return f"{_VERDICTS[reading['verdict']]}** ({reading['seeds']} seeds){': ' * bool(measured)}{measured}."
+
+
+def four_room_training_and_acting() -> str:
+    """Failures an episode on the novel tasks, by the risk in training and in acting (T7)."""
+    novel = shipped()["four-room"].numbers["novel"]
+    lines = ["| | acting neutrally | acting at the paper's -2 |", "| --- | --- | --- |"]
+    for trained, words in (("neutral", "trained neutrally"), ("averse", "trained at -2")):
+        cells = [f"{novel[trained][acting]['failures']['mean']:.3f}" for acting in ("neutral", "averse")]
+        lines.append(f"| {words} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def four_room_totals() -> str:
+    """Mean and standard error of the totals of the paper's agents in four-room."""
+    curves = shipped()["four-room"].numbers["curves"]
+    lines = ["| | cumulative return | failures |", "| --- | --- | --- |"]
+    for name in ("sfql independent 0", "sfql independent -2", "prql 0", "prql -2", "q-learning"):
+        totals = [(one["cumulative_mean"][-1], one["cumulative_se"][-1]) for one in curves[name].values()]
+        lines.append(f"| {_LABELS[name]} | {' | '.join(f'{mean:,.0f} +- {error:,.0f}' for mean, error in totals)} |")
     return "\n".join(lines)
 
 
@@ -315,7 +361,15 @@ def driving() -> str:
 Tables = dict[str, Callable[[], str]]
 PAGES: dict[str, Tables] = {
     "results.md": {"glance": glance},
-    "../lab/notes/four_room.md": {"four-room choices": four_room_choices, "ours": ours},
+    "../lab/notes/four_room.md": {
+        "four-room totals": four_room_totals,
+        "four-room choices": four_room_choices,
+        "ours": ours,
+    },
+    "../lab/notes/claims.md": {
+        "four-room claims": four_room_claims,
+        "four-room training and acting": four_room_training_and_acting,
+    },
     "../lab/notes/reacher.md": {"reacher choices": reacher_choices, "reacher readings": reacher_readings},
     "../README.md": {"driving": driving},
     "suite.md": {

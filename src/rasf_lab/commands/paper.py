@@ -137,7 +137,7 @@ def claims(
 ) -> None:
     """Show the claims of the paper and whether our runs support them.
 
-    Some claims can be read in two ways. These claims have a verdict for each reading.
+    Some claims can be read in two or three ways. These claims have a verdict for each reading.
 
     Example: `rasf claims`, `rasf claims R1`, `rasf claims --json`
     """
@@ -161,30 +161,33 @@ def claims(
 
 def _print_claims(rows: Sequence[Numbers]) -> None:
     """Print one line for each claim, and the number of claims with each verdict."""
-    from rasf_lab.common.claims import is_ours
+    from rasf_lab.common.claims import further_readings, is_ours
 
     if not rows:
         return  # a call that executes only some batches of the reacher may decide no claim
-    seconds = [row["second_reading"] for row in rows if row["second_reading"]]
+    has_second = any(row["second_reading"] for row in rows)
     shown = Table(box=None, pad_edge=False, header_style="bold")
-    widths = {"id": 3, "verdict": 9} | ({"2nd": 9} if seconds else {}) | {"measured": 22}
+    widths = {"id": 3, "verdict": 9} | ({"2nd": 9} if has_second else {}) | {"measured": 22}
     left = console.width - sum(widths.values()) - 2 * len(widths)
     widths = {"id": 3, "claim": max(12, min(left, max(len(row["short"]) for row in rows)))} | widths
     for heading, width in widths.items():
         shown.add_column(heading, no_wrap=True, overflow="ellipsis", width=width)
     for row in rows:
-        second = row["second_reading"]
+        second, third = row["second_reading"], row["third_reading"]
         verdicts = [_coloured(row["verdict"], _GLANCE)]
-        if seconds:
+        if has_second:
             verdicts.append(_coloured(second["verdict"], _GLANCE) if second else "")
         shown.add_row(row["id"], escape(row["short"]), *verdicts, escape(row["number"]))
+        if third:
+            shown.add_row("", "  third reading", _coloured(third["verdict"], _GLANCE), "", escape(third["number"]))
     console.print(shown)
     totals = []
     for whose, own in (("the paper's claims", False), ("our claims", True)):
         some = [row for row in rows if is_ours(row) is own]
-        again = [row["second_reading"] for row in some if row["second_reading"]]
-        by_second = f"; {len(again)} of them have a second reading: {_counted(again)}" if again else ""
-        totals += [f"{whose}: {_counted(some)}{by_second}"] * bool(some)
+        totals += [f"{whose}: {_counted(some)}"] * bool(some)
+        for name in ("second", "third"):
+            again = [readings[name] for readings in map(further_readings, some) if name in readings]
+            totals += [f"by a {name} reading of {len(again)}: {_counted(again)}"] * bool(again)
     console.print("; ".join(totals), highlight=False)
 
 
@@ -199,27 +202,30 @@ def _coloured(verdict: str, words: Mapping[str, str] = MappingProxyType({})) -> 
 
 def _print_claim(row: Numbers) -> None:
     """Print one claim in full."""
-    second = row["second_reading"] or {}
-    drawn = f"docs/figures/{row['figure']}.png, drawn by `rasf reproduce`" if row["figure"] else ""
-    lines = {
-        "": f"[bold]{row['id']}[/], {row['where']}: {escape(row['claim'])}",
-        "the paper": escape(f'"{row["sentence"]}"'),
-        "measured as": escape(row["metric"]),
-        "rule": escape(row["rule"]),
-        "verdict": _coloured(row["verdict"]),
-        "measured": escape(row["measured"]),
-        "from": escape(row["sample"]),
-        "second reading": escape(second.get("rule", "")),
-        "why": escape(second.get("reason", "")),
-        "verdict ": _coloured(second["verdict"]) if second else "",
-        "measured ": escape(second.get("measured", "")),
-        "from ": f"{second['seeds']} seeds" if second.get("seeds") else "",
-        "figure": drawn,
-    }
+    from rasf_lab.common.claims import further_readings
+
+    lines = [
+        ("", f"[bold]{row['id']}[/], {row['where']}: {escape(row['claim'])}"),
+        ("the paper", escape(f'"{row["sentence"]}"')),
+        ("measured as", escape(row["metric"])),
+        ("rule", escape(row["rule"])),
+        ("verdict", _coloured(row["verdict"])),
+        ("measured", escape(row["measured"])),
+        ("from", escape(row["sample"])),
+    ]
+    for name, reading in further_readings(row).items():
+        lines += [
+            (f"{name} reading", escape(reading["rule"])),
+            ("why", escape(reading["reason"])),
+            ("verdict", _coloured(reading["verdict"])),
+            ("measured", escape(reading["measured"])),
+            ("from", f"{reading['seeds']} seeds" if reading["seeds"] else ""),
+        ]
+    lines.append(("figure", f"docs/figures/{row['figure']}.png, drawn by `rasf reproduce`" if row["figure"] else ""))
     shown = Table(box=None, pad_edge=False, show_header=False)
     shown.add_column(style="dim", no_wrap=True)
     shown.add_column(overflow="fold")
-    for heading, text in lines.items():
+    for heading, text in lines:
         if text:
             shown.add_row(heading, text)
     console.print(shown, highlight=False)

@@ -1,6 +1,6 @@
 """The claims of the paper, and the verdicts of our runs on these claims. `claims.toml` has the texts and the rules.
 
-A reading is one interpretation of a claim. Some claims have two readings, each with a rule.
+A reading is one interpretation of a claim. Some claims have two or three readings, each with a rule.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import resources
 
-from rasf_lab.common.results import Finding, Numbers, Result
+from rasf_lab.common.results import FURTHER_READINGS, Finding, Numbers, Result
 from rasf_lab.common.rules import ClaimRule, as_rule
 
 NOT_MEASURED = "not measured"
@@ -30,6 +30,8 @@ class Claim:
     rule: str
     second_rule: str = ""
     second_reason: str = ""
+    third_rule: str = ""
+    third_reason: str = ""
     figure: str = ""
 
 
@@ -38,21 +40,26 @@ def is_ours(row: Numbers) -> bool:
     return bool(row["where"] == "ours")
 
 
-def _read() -> tuple[tuple[Claim, ...], dict[str, ClaimRule], dict[str, ClaimRule]]:
-    """Return the claims of `claims.toml`, the rules of the first readings, and the rules of the second readings."""
+def further_readings(row: Numbers) -> dict[str, Numbers]:
+    """Return the second and the third reading of a row of `table`, if any, by name: "second", "third"."""
+    return {name.removesuffix("_reading"): row[name] for name in FURTHER_READINGS if row[name]}
+
+
+def _read() -> tuple[tuple[Claim, ...], dict[str, dict[str, ClaimRule]]]:
+    """Return the claims of `claims.toml`, and their rules by reading ("first", "second", "third") and id."""
     written = tomllib.loads((resources.files("rasf_lab.common") / "claims.toml").read_text("utf-8"))
-    claims, first, second = [], {}, {}
+    claims: list[Claim] = []
+    rules: dict[str, dict[str, ClaimRule]] = {"first": {}, "second": {}, "third": {}}
     for id, given in written.items():
-        readings = [given.pop(reading, {}) for reading in ("first", "second")]
+        own = {reading: given.pop(reading) for reading in rules if reading in given}
         claims.append(Claim(id, **given))
-        if readings[0]:
-            first[id] = as_rule(readings[0])
-        if readings[1]:
-            second[id] = as_rule(readings[0] | readings[1])
-    return tuple(claims), first, second
+        for reading, rule in own.items():
+            rules[reading][id] = as_rule(own.get("first", {}) | rule)
+    return tuple(claims), rules
 
 
-CLAIMS, FIRST, SECOND = _read()
+CLAIMS, RULES = _read()
+FIRST, SECOND = RULES["first"], RULES["second"]
 
 
 def table(results: Mapping[str, Result]) -> list[Numbers]:
@@ -69,10 +76,11 @@ def table(results: Mapping[str, Result]) -> list[Numbers]:
     for claim in CLAIMS:
         found = together([result.findings[claim.id] for result in results.values() if claim.id in result.findings])
         texts = asdict(claim)
-        second_texts = {"rule": texts.pop("second_rule"), "reason": texts.pop("second_reason")}
-        outcome = asdict(found) if found else _WITHOUT_RUNS | {"sample": "", "second_reading": None}
-        if claim.second_rule:
-            outcome["second_reading"] = second_texts | (outcome["second_reading"] or _WITHOUT_RUNS)
+        outcome = asdict(found) if found else _WITHOUT_RUNS | {"sample": ""} | dict.fromkeys(FURTHER_READINGS)
+        for name in FURTHER_READINGS:
+            words = {part: texts.pop(name.replace("reading", part)) for part in ("rule", "reason")}
+            if words["rule"]:
+                outcome[name] = words | (outcome[name] or _WITHOUT_RUNS)
         rows.append(texts | outcome)
     return rows
 

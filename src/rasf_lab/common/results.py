@@ -4,7 +4,7 @@ An experiment has one JSON file. Large arrays are in a second file. Figures are 
 `rasf claims` reads the verdicts from the JSON files. Results of our own runs ship with the package.
 
 A reading is one interpretation of a claim of the paper, with a rule that gives the verdict. Every claim has a first
-reading, and some claims have a second reading.
+reading, and some claims have a second or a third reading.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from rasf.files import Arrays, load_file, save_file, write_text
 Verdict = Literal["holds", "does not hold", "not decided"]
 Numbers = dict[str, Any]  # JSON values and arrays, by name
 _ARRAYS = ".arrays"
+FURTHER_READINGS = ("second_reading", "third_reading")
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,11 @@ class Reading:
 
 @dataclass(frozen=True)
 class Finding(Reading):
-    """The verdict on a claim's first reading, the `sample` in words ("5 seeds"), and the second reading, if any."""
+    """The verdict on a claim's first reading, the `sample` in words ("5 seeds"), and the further readings, if any."""
 
     sample: str = ""
     second_reading: Reading | None = None
+    third_reading: Reading | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sample", self.sample or f"{self.seeds} seed{'s' * (self.seeds != 1)}")
@@ -95,8 +97,8 @@ def load(path: Path, with_arrays: bool = False) -> Result:
         raise ValueError(f"{path} is not a result file of rasf: {error}") from error
 
 
-def _finding(second_reading: Numbers | None = None, **given: Any) -> Finding:
-    return Finding(**given, second_reading=Reading(**second_reading) if second_reading else None)
+def _finding(**given: Any) -> Finding:
+    return Finding(**given | {name: Reading(**given[name]) for name in FURTHER_READINGS if given.get(name)})
 
 
 def shipped() -> dict[str, Result]:

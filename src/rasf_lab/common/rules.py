@@ -15,6 +15,8 @@ function that computes numbers from the runs of a label. `claims.toml` has one t
     refuted_by  for tests with columns: if the test fails on this many columns, the claim does not hold. Default: 1.
     exactly     for tests with columns: a test must hold on exactly this many columns, and fail on all others. Replaces
                 `enough` and `refuted_by`. Default: not required.
+    positive    names of values. If the mean of one is not above 0, the verdict is "not decided", because a ratio with
+                such a denominator means nothing. Default: none.
     measured    format string of the report. In it, the name of a value stands for the value's mean, the name of an
                 interval for its estimate and ends, and "seeds" for the number of seeds. verdicts[n] is the verdict of
                 test n, held[n] the number of columns on which test n holds, and refuted[n] the number of columns on
@@ -124,6 +126,7 @@ class ClaimRule:
     enough: int | None = None
     refuted_by: int = 1
     exactly: int | None = None
+    positive: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     also: tuple[Mapping[str, object], ...] = ()
 
@@ -181,7 +184,9 @@ class ClaimRule:
         text = self.measured.format(**told, seeds=seeds)
         more = (as_rule(one).read(common, measures, **names) for one in self.also)
         text += "".join(one.measured for one in more if one)
-        return Reading(worst(verdicts[: len(self.holds)]), text, seeds, self.number.format(**told))
+        is_ratio = all(values[name].mean() > 0 for name in self.positive)
+        verdict = worst(verdicts[: len(self.holds)]) if is_ratio else "not decided"
+        return Reading(verdict, text, seeds, self.number.format(**told))
 
     def _test(
         self, text: str, intervals: Mapping[str, Told | Columns], means: Mapping[str, float | Means]
@@ -219,7 +224,8 @@ def _interval(text: str, values: Mapping[str, Floats], columns: Mapping[str, tup
         def of_means(*drawn: Floats) -> Floats:
             return _evaluate(tree, dict(zip(names, (one.mean(axis=-1) for one in drawn), strict=True)))
 
-        return Told(*joint_interval(of_means, *(values[name] for name in names)))
+        with np.errstate(divide="ignore", invalid="ignore"):  # tiny runs may earn 0; an interval of nan decides nothing
+            return Told(*joint_interval(of_means, *(values[name] for name in names)))
     found = _evaluate(tree, values)
     if found.ndim == 1:
         return Told(*mean_interval(found))

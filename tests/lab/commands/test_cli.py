@@ -28,11 +28,13 @@ def rasf_process(*arguments, cwd):
 
 @pytest.fixture
 def own_results(tmp_path):
-    """A folder with results of three claims."""
+    """A folder with results of four claims."""
+    third = Reading("holds", "a third number, 0.1 [0.0, 0.2]", 6, "0.1")
     second = Reading("not decided", "a second number, 0.2 [0.1, 0.3]", 7, "0.2")
     findings = {
         "R1": Finding("does not hold", "a first [red] number, 0.5 [0.4, 0.6]", 10, "0.5", second_reading=second),
         "R2": Finding("holds", "another number", 9),
+        "F11": Finding("holds", "a number", 8, "0.7", third_reading=third),
         "G5": Finding("holds", "a ratio", 1, "0.48", "4,321 rollouts"),
     }
     Result("made-up", "quick", 0, 1.0, {}, findings).save(tmp_path)
@@ -49,10 +51,11 @@ def shown_claims(*arguments, columns=80):
 
 def test_claims_as_json_have_the_documented_keys(own_results):
     rows = json.loads(shown_claims("--json"))
-    assert all({"id", "verdict", "measured", "seeds", "second_reading"} <= set(row) for row in rows)
+    assert all({"id", "verdict", "measured", "seeds", "second_reading", "third_reading"} <= set(row) for row in rows)
     assert [row["id"] for row in rows] == [claim.id for claim in CLAIMS]
     for row, claim in zip(rows, CLAIMS, strict=True):
         assert (row["second_reading"] is not None) == bool(claim.second_rule)
+        assert (row["third_reading"] is not None) == bool(claim.third_rule)
     rows = {row["id"]: row for row in json.loads(shown_claims("--json", "--results", own_results))}
     assert (rows["R1"]["verdict"], rows["R1"]["seeds"]) == ("does not hold", 10)
     second = rows["R1"]["second_reading"]
@@ -93,6 +96,21 @@ def test_all_about_one_claim(columns, own_results):
     first = [claim.sentence, claim.rule, "does not hold", "a first [red] number, 0.5 [0.4, 0.6]", "10 seeds"]
     second = [claim.second_rule, claim.second_reason, "not decided", "a second number, 0.2 [0.1, 0.3]", "7 seeds"]
     places = [words.index(part) for part in [*first, *second, f"docs/figures/{claim.figure}.png"]]
+    assert places == sorted(places)
+
+
+def test_a_third_reading_has_a_line_of_its_own(own_results):
+    lines = shown_claims("--results", own_results).splitlines()
+    row = next(n for n, line in enumerate(lines) if line.startswith("F11 "))
+    assert " ".join(lines[row + 1].split()) == "third reading holds 0.1"
+    assert "by a third reading of 1: 1 hold" in " ".join(" ".join(lines).split())
+
+
+def test_all_about_a_claim_with_three_readings(own_results):
+    words = " ".join(shown_claims("F11", "--results", own_results, columns=120).split())
+    claim = next(claim for claim in CLAIMS if claim.id == "F11")
+    parts = ["a number", "8 seeds", claim.second_rule, "not measured", claim.third_rule, claim.third_reason]
+    places = [words.index(part) for part in [*parts, "a third number, 0.1 [0.0, 0.2]", "6 seeds"]]
     assert places == sorted(places)
 
 

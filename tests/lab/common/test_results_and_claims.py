@@ -32,13 +32,23 @@ def test_a_result_comes_back_as_it_was_saved(tmp_path):
     assert (loaded.version, loaded.device, loaded.date) == (saved.version, saved.device, saved.date)
 
 
-def test_both_readings_of_a_finding_come_back(tmp_path):
-    finding = Finding("holds", "so", 4, "4 of 5", "7 worlds", Reading("not decided", "or so", 3, "3"))
+def test_all_readings_of_a_finding_come_back(tmp_path):
+    second, third = Reading("not decided", "or so", 3, "3"), Reading("holds", "thus", 5, "6")
+    finding = Finding("holds", "so", 4, "4 of 5", "7 worlds", second, third)
     saved = make(findings={"G1": finding, "G2": Finding("does not hold", "no", 2)})
     loaded = results.load(saved.save(tmp_path))
     assert loaded.findings == saved.findings
-    assert type(loaded.findings["G1"].second_reading) is Reading
-    assert loaded.findings["G2"].second_reading is None
+    assert type(loaded.findings["G1"].second_reading) is type(loaded.findings["G1"].third_reading) is Reading
+    assert loaded.findings["G2"].second_reading is loaded.findings["G2"].third_reading is None
+
+
+def test_a_file_from_before_third_readings_is_read(tmp_path):
+    finding = Finding("holds", "so", 4, second_reading=Reading("not decided", "or so", 3))
+    path = make(findings={"G1": finding}).save(tmp_path)
+    given = json.loads(path.read_text())
+    del given["findings"]["G1"]["third_reading"]
+    path.write_text(json.dumps(given))
+    assert results.load(path).findings == {"G1": finding}
 
 
 def test_arrays_come_back_where_they_are_wanted(tmp_path):
@@ -136,11 +146,12 @@ def test_every_claim_has_all_its_words():
     papers = [claim for claim in CLAIMS if claim.where != "ours"]
     assert len(papers) == 47
     assert len({claim.id for claim in CLAIMS}) == len(CLAIMS)
-    may_be_empty = {"second_rule", "second_reason", "figure"}
+    may_be_empty = {"second_rule", "second_reason", "third_rule", "third_reason", "figure"}
     for claim in CLAIMS:
         for name in {each.name for each in fields(Claim)} - may_be_empty:
             assert getattr(claim, name).strip(), (claim.id, name)
         assert bool(claim.second_rule) == bool(claim.second_reason), claim.id
+        assert bool(claim.third_rule) == bool(claim.third_reason), claim.id
         assert len(claim.short) <= 50, claim.id
 
 
@@ -168,13 +179,14 @@ def test_rules_in_words_are_rules_in_data_or_code():
     assert ids | {"T7"} == claims.FIRST.keys() | IN_CODE
     assert not claims.FIRST.keys() & IN_CODE
     assert {claim.id for claim in CLAIMS if claim.second_rule} == claims.SECOND.keys()
+    assert {claim.id for claim in CLAIMS if claim.third_rule} == claims.RULES["third"].keys()
 
 
 @pytest.mark.parametrize("experiment", ["four_room", "reacher"])
 def test_rules_name_measures_that_there_are_and_each_measure_is_named(experiment):
     measures = part(experiment, "claims").MEASURES
     kinds = {"four_room": ("F", "M", "T"), "reacher": ("R",)}[experiment]
-    found = [rule for rules in (claims.FIRST, claims.SECOND) for id, rule in rules.items() if id.startswith(kinds)]
+    found = [rule for rules in claims.RULES.values() for id, rule in rules.items() if id.startswith(kinds)]
     names = {"noise": "independent", "agent": "rasfc51", "when": "final"}
     named = {measure for rule in found for measure, _ in rule.quantities(**names).values()}
     also = {measure for rule in found for one in rule.also for measure, _ in as_rule(one).quantities().values()}
@@ -191,12 +203,14 @@ def test_claims_without_results_are_not_measured():
     for claim in CLAIMS:
         row = found[claim.id]
         assert (row["verdict"], row["measured"], row["seeds"]) == (claims.NOT_MEASURED, "", 0)
-        if not claim.second_rule:
-            assert row["second_reading"] is None
-            continue
-        second = row["second_reading"]
-        assert (second["rule"], second["reason"]) == (claim.second_rule, claim.second_reason)
-        assert (second["verdict"], second["measured"]) == (claims.NOT_MEASURED, "")
+        for reading in ("second", "third"):
+            words = (getattr(claim, f"{reading}_rule"), getattr(claim, f"{reading}_reason"))
+            found_again = row[f"{reading}_reading"]
+            if not any(words):
+                assert found_again is None
+                continue
+            assert (found_again["rule"], found_again["reason"]) == words
+            assert (found_again["verdict"], found_again["measured"]) == (claims.NOT_MEASURED, "")
 
 
 def test_a_finding_reaches_its_claim():
@@ -223,6 +237,15 @@ def test_second_readings_reach_their_claims():
     assert found["R2"]["verdict"] == "holds"
     assert found["R2"]["second_reading"]["verdict"] == claims.NOT_MEASURED
     assert found["R8"]["second_reading"]["verdict"] == claims.NOT_MEASURED
+
+
+def test_further_readings_of_a_row_are_by_name():
+    third = Reading("holds", "after all", 9)
+    found = rows(make(findings={"F11": Finding("holds", "so", 10, third_reading=third)}))
+    verdicts = {name: one["verdict"] for name, one in claims.further_readings(found["F11"]).items()}
+    assert verdicts == {"second": claims.NOT_MEASURED, "third": "holds"}
+    assert claims.further_readings(found["F12"]).keys() == {"second"}
+    assert claims.further_readings(found["F1"]) == {}
 
 
 def test_the_table_is_what_json_knows():

@@ -109,6 +109,12 @@ def test_all_tests_must_hold_and_what_is_told_does_not_count():
     assert read("", {"i": "x"}, holds=["i > 1", "i > 9"]).verdict == "does not hold"
 
 
+@pytest.mark.parametrize(("level", "verdict"), [(1.0, "holds"), (-1.0, "not decided"), (0.0, "not decided")])
+def test_a_ratio_needs_a_positive_denominator(level, verdict):
+    values, given = {"x": "level of a 0", "y": "level of b 0"}, runs(a_0=np.full(6, 2.0 * level), b_0=np.full(6, level))
+    assert read("", {"i": "x / y"}, values, given, holds=["i > 1"], positive=["y"]).verdict == verdict
+
+
 def columns(*signs):
     """Columns that are above 0, below it, or around it."""
     around = np.where(np.arange(8) % 2, 1.0, -1.0)

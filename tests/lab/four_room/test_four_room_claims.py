@@ -42,7 +42,7 @@ def first(claim, levels):
 
 
 def second(claim, levels):
-    return claims.read(claim, claims.Curves(made_up(levels)), second=True).verdict
+    return claims.read(claim, claims.Curves(made_up(levels)), "second").verdict
 
 
 def test_verdicts_follow_the_numbers():
@@ -108,8 +108,26 @@ def test_f11_is_about_the_first_16_tasks(early, verdict, noise, reading):
         curves[name]["failures"] += 0 if name in ("prql -2", f"sfql {noise} -2") else more
     curves["prql -2"]["failures"][:, :16] += more
     curves["prql -2"]["failures"][:, 16:] -= 9 * more
-    found = claims.read("F11", claims.Curves(curves), second=reading is second)
+    found = claims.read("F11", claims.Curves(curves), reading.__name__)
     assert found.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("theirs", "verdict"),  # RaPRQL's failures and return; RaSFQL has 10 failures for a return of 1
+    [
+        ((6.0, 0.5), "holds"),  # fewer failures, but more for the same return
+        ((12.0, 2.0), "does not hold"),
+        (((6.0, 4.0), 0.5), "not decided"),
+        ((6.0, -0.5), "not decided"),  # the ratio means nothing
+    ],
+)
+def test_f11_may_mean_failures_for_a_return(theirs, verdict):
+    failures, earned = theirs
+    curves = made_up({"prql -2": (earned, failures, 0.0)})
+    for name in ("prql -2", "sfql independent -2"):
+        for what in ("return", "failures"):
+            curves[name][what][:, 16:] = 99.0  # later tasks do not count
+    assert claims.read("F11", claims.Curves(curves), "third").verdict == verdict
 
 
 @pytest.mark.parametrize(("trend", "verdict"), [(-0.1, "holds"), (0.1, "does not hold"), ((0.1, -0.1), "not decided")])
@@ -216,8 +234,8 @@ def made_up_visits(averse, neutral, seeds=SEEDS):
     return novel
 
 
-def on_novel_tasks(claim, novel, second=False):
-    return claims.read(claim, claims.Curves({f"novel {way}": arrays for way, arrays in novel.items()}), second=second)
+def on_novel_tasks(claim, novel, reading="first"):
+    return claims.read(claim, claims.Curves({f"novel {way}": arrays for way, arrays in novel.items()}), reading)
 
 
 def steps_on(cells, steps):
@@ -246,7 +264,7 @@ def test_f10_asks_for_fewer_steps_and_then_for_a_fifth(averse, once, twice):
     )
     novel = made_up_visits(ours, neutral)
     assert on_novel_tasks("F10", novel).verdict == once
-    assert on_novel_tasks("F10", novel, second=True).verdict == twice
+    assert on_novel_tasks("F10", novel, "second").verdict == twice
 
 
 def f15(averse, neutral):
@@ -321,14 +339,17 @@ def test_f16_s_named_tasks_one_by_one(task):
 
 
 @pytest.mark.parametrize(("seeds", "decided"), [(30, True), (4, False)])
-def test_few_seeds_decide_nothing_by_either_reading(seeds, decided):
+def test_few_seeds_decide_nothing_by_any_reading(seeds, decided):
     levels = {"prql 0": (1.0, 20.0, 0.0), "prql -2": (1.0, 12.0, -0.1)}
     novel = made_up_visits(steps_on([TRAP, OBJECT], 1.0)[0], steps_on([TRAP, OBJECT], 9.0)[0], seeds)
     found = claims.judge(made_up(levels, seeds), novel, searches(9.0, 1.0))
     assert found.keys() == {*ON_TRAINING_TASKS, "F10", "F14", "F15", "F16", "T7"}
     seconds = {claim: one.second_reading for claim, one in found.items() if one.second_reading}
     assert seconds.keys() == {"F5", "F7", "F8", "F10", "F11", "F12"}
-    for readings in ({claim: one for claim, one in found.items() if claim != "F14"}, seconds):  # F14 has its own seeds
+    thirds = {claim: one.third_reading for claim, one in found.items() if one.third_reading}
+    assert thirds.keys() == {"F11"}
+    decided_by_seeds = {claim: one for claim, one in found.items() if claim != "F14"}  # F14 has its own seeds
+    for readings in (decided_by_seeds, seconds | {"F11 third": thirds["F11"]}):
         assert {one.seeds for one in readings.values()} == {seeds}
         assert ({one.verdict for one in readings.values()} != {"not decided"}) is decided
     assert (found["F14"].seeds, found["F14"].verdict) == (5, "holds")

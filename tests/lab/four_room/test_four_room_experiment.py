@@ -14,8 +14,8 @@ from rasf_lab.sweep.spec import read_spec
 from rasf_lab.sweep.store import Store
 
 TINY = runs.FourRoomSize(
-    seeds=2, tasks=2, steps=300, tuning_seeds=1, shared_seeds=2, rollouts=2, optimum_tasks=0, library_seeds=1,
-    library_rollouts=5,
+    seeds=3, tasks=2, steps=300, tuning_seeds=1, shared_seeds=2, rollouts=2, model_seeds=2, optimum_tasks=0,
+    library_seeds=1, library_rollouts=5,
 )  # fmt: skip
 UNTUNED = dict.fromkeys(runs.policy_reuse_settings(), (0.3, 1.0))
 GOOD = {"algorithm": "sfql", "risk": -1.0, "tasks": 2, "steps": 10}
@@ -45,6 +45,14 @@ def test_every_claim_gets_a_verdict(small):
         "F11",
         "F12",
         "M8",
+    }
+    assert {claim for claim, one in findings.items() if one.third_reading} == {"F11"}
+    assert {claim: findings[claim].seeds for claim in ("F1", "F17", "T7", "M1", "M8")} == {
+        "F1": 3,
+        "F17": 3,
+        "T7": 3,
+        "M1": 2,
+        "M8": 1,
     }
 
 
@@ -76,18 +84,19 @@ def test_algorithms_of_a_seed_meet_the_same_tasks_and_other_seeds_do_not():
 def test_the_papers_runs_differ_and_are_those_that_tick():
     size = runs.PRESETS["paper"]
     tuning, reported = runs.tuning_runs(size), runs.reported_runs(size, 0, UNTUNED)
-    counts = {"independent": 150, "shared": 50, "w-given": 150, "diagonal": 30}
+    counts = {"independent": 600, "shared": 50, "w-given": 600, "diagonal": 120}
     for name, count in counts.items():
         assert sum(len(group) for curve, group in reported.items() if curve.startswith(f"sfql {name} ")) == count
     # PRQL in three readings at five risks, but C's step says nothing at 0
-    assert sum(len(group) for curve, group in reported.items() if curve.startswith("prql ")) == 14 * 30
-    assert len(reported["q-learning"]) == 30
-    assert sum(map(len, tuning.values())) == 14 * 9 * 5
+    assert sum(len(group) for curve, group in reported.items() if curve.startswith("prql ")) == 14 * 120
+    assert len(reported["q-learning"]) == 120
+    assert sum(map(len, tuning.values())) == 14 * 9 * 30
     every = [runs.swept(run) for group in chain(tuning.values(), reported.values()) for run in group]
     ours = [len(reported[f"{name} {risk}"]) for name in ("rasf-model", "optimum") for risk in (0, -2)]
     assert ours == [30] * 4
     assert {run.tasks for run in reported["optimum 0"]} == {4}
-    assert len({run.id for run in every}) == len(every) == runs.total_ticks("paper") == 630 + 380 + 420 + 30 + 301
+    assert len({run.id for run in every}) == len(every) == runs.total_ticks("paper")
+    assert len(every) == 3_780 + 1_370 + 1_680 + 120 + 301
     for run in every:
         runs.FOUR_ROOM.check(run.parameters)
 
@@ -109,7 +118,7 @@ def test_the_papers_runs_differ_and_are_those_that_tick():
 def test_another_reading_is_the_same_runs_with_one_change(curve, like, changes):
     reported = runs.reported_runs(runs.PRESETS["paper"], 3, UNTUNED)
     assert reported[curve] == [replace(run, **changes) for run in reported[like]]
-    assert [run.seed for run in reported[curve]] == list(range(3, 33))
+    assert [run.seed for run in reported[curve]] == list(range(3, 123))
 
 
 def test_the_step_of_c_is_a_tenth():
@@ -187,7 +196,7 @@ def test_a_sweep_file_names_the_runs_that_reproduce_runs(tmp_path):
     path.write_text("""
 sweep = "four-room"
 kind = "four-room"
-seeds = 30
+seeds = 120
 [parameters]
 algorithm = "sfql"
 tasks = 128

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
 
 from rasf.arrays import Bools, Floats, Ints
 from rasf.statistics import Interval, event_interval, mean_interval
-from rasf_lab.common.claims import FIRST, SECOND
-from rasf_lab.common.results import Finding, Reading
+from rasf_lab.common.claims import FIRST, RULES
+from rasf_lab.common.results import FURTHER_READINGS, Finding, Reading
 from rasf_lab.common.rules import Measure
 from rasf_lab.common.verdicts import below, side, with_enough_seeds, worst
 from rasf_lab.paper.four_room.measures import (
@@ -76,30 +77,29 @@ def judge(curves: Mapping[str, Arrays], novel: Mapping[str, Arrays], searches: S
     if first["M5"] is None and "rasf-model 0" in curves:
         first["M5"] = Reading("not decided", "the optimum was not solved", 0)
     first |= {"F14": sensitive(searches), "F15": alike(novel), "M4": seconds(curves), "M8": dial(curves)}
-    second = {claim: read(claim, runs, second=True) for claim in SECOND if claim.startswith(_KINDS)}
     findings = {}
     for claim, reading in first.items():
         if reading:
-            again = second.get(claim)
-            findings[claim] = Finding(
-                **vars(with_enough_seeds(reading)), second_reading=with_enough_seeds(again) if again else None
-            )
+            again = {name: read(claim, runs, name.removesuffix("_reading")) for name in FURTHER_READINGS}
+            further: dict[str, Any] = {name: with_enough_seeds(one) for name, one in again.items() if one}
+            findings[claim] = Finding(**vars(with_enough_seeds(reading)), **further)
     return findings
 
 
-def read(claim: str, runs: Curves, noise: str = "independent", second: bool = False) -> Reading | None:
+def read(claim: str, runs: Curves, reading: str = "first", noise: str = "independent") -> Reading | None:
     """Apply a rule of `claims.toml`.
 
     Args:
         claim: the id of the claim.
         runs: all curves.
+        reading: the reading whose rule is applied, "first", "second" or "third". Default: "first".
         noise: replaces {noise} in the names of curves in the rule: "independent" or "shared". Default: "independent".
-        second: whether to apply the rule of the claim's second reading. Default: False.
 
     Returns:
-        The verdict and the measured numbers, as a `Reading`; None if runs are missing.
+        The verdict and the measured numbers, as a `Reading`; None if the claim has no such rule or if runs are missing.
     """
-    return (SECOND if second else FIRST)[claim].read(runs, MEASURES, noise=noise)
+    rule = RULES[reading].get(claim)
+    return rule.read(runs, MEASURES, noise=noise) if rule else None
 
 
 def _beside_shared_noise(reading: Reading, shared: Reading | None) -> Reading:
@@ -162,6 +162,7 @@ MEASURES: Mapping[str, Measure[Curves]] = {
     ),
     "tasks at each end": lambda runs, name: np.full(runs.seeds(name), float(_ends(runs, name))),
     "failures of the first 16 tasks": lambda runs, name: runs.arrays[name]["failures"][:, :_FIRST].mean(axis=1),
+    "return of the first 16 tasks": lambda runs, name: runs.arrays[name]["return"][:, :_FIRST].mean(axis=1),
     "return of the first 32 tasks": lambda runs, name: runs.arrays[name]["return"][:, :_SOON].sum(axis=1),
     "failures in the first 32 tasks": lambda runs, name: runs.arrays[name]["failures"][:, :_SOON].sum(axis=1),
     "return a task in the last quarter": lambda runs, name: runs.arrays[name]["return"][

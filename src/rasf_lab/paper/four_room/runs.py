@@ -73,12 +73,13 @@ Setting = tuple[str, float]  # name in POLICY_REUSE, omega
 class FourRoomSize:
     """The size of a batch of runs."""
 
-    seeds: int
+    seeds: int  # number of seeds of the paper's agents
     tasks: int
     steps: int  # steps of each task
     tuning_seeds: int  # number of seeds of the search for eta and tau
     shared_seeds: int  # number of seeds of the runs with shared initial noise
     rollouts: int  # rollouts on each novel task
+    model_seeds: int  # number of seeds of the runs of `rasf-model` and of the exact optimum
     optimum_tasks: int  # number of tasks, the first of every seed, that are also solved exactly
     library_seeds: int  # number of seeds of the runs whose libraries act, without exploration, on the novel tasks
     library_rollouts: int  # rollouts of these libraries on each novel task
@@ -86,12 +87,12 @@ class FourRoomSize:
 
 PRESETS = {
     "quick": FourRoomSize(
-        seeds=2, tasks=24, steps=10_000, tuning_seeds=1, shared_seeds=2, rollouts=20, optimum_tasks=1, library_seeds=1,
-        library_rollouts=100,
+        seeds=2, tasks=24, steps=10_000, tuning_seeds=1, shared_seeds=2, rollouts=20, model_seeds=2, optimum_tasks=1,
+        library_seeds=1, library_rollouts=100,
     ),
     "paper": FourRoomSize(
-        seeds=30, tasks=128, steps=20_000, tuning_seeds=5, shared_seeds=10, rollouts=100, optimum_tasks=4,
-        library_seeds=30, library_rollouts=500,
+        seeds=120, tasks=128, steps=20_000, tuning_seeds=30, shared_seeds=10, rollouts=100, model_seeds=30,
+        optimum_tasks=4, library_seeds=30, library_rollouts=500,
     ),
 }  # fmt: skip
 
@@ -158,11 +159,12 @@ def reported_runs(
         ]
     groups["q-learning"] = [FourRoomRun("q-learning", 0.0, s, *same) for s in seeds]
     solved = min(size.optimum_tasks, size.tasks)
+    fewer = seeds[: size.model_seeds]
     for beta in (0.0, -2.0):
-        groups[f"rasf-model {beta:g}"] = [FourRoomRun("rasf-model", beta, s, *same, learn_w=False) for s in seeds]
-        groups[f"rasf-model w-learned {beta:g}"] = [FourRoomRun("rasf-model", beta, s, *same) for s in seeds]
+        groups[f"rasf-model {beta:g}"] = [FourRoomRun("rasf-model", beta, s, *same, learn_w=False) for s in fewer]
+        groups[f"rasf-model w-learned {beta:g}"] = [FourRoomRun("rasf-model", beta, s, *same) for s in fewer]
         if solved:
-            groups[f"optimum {beta:g}"] = [FourRoomRun("optimum", beta, s, solved, size.steps) for s in seeds]
+            groups[f"optimum {beta:g}"] = [FourRoomRun("optimum", beta, s, solved, size.steps) for s in fewer]
     held: dict[str, Any] = {"rollouts": size.library_rollouts, "learn_w": False}
     if solved:
         groups["optimum novel"] = [FourRoomRun("optimum", 0.0, first_seed, len(NOVEL_TASKS), size.steps, **held)]
