@@ -240,6 +240,7 @@ def test_evaluation_looks_ahead_in_every_kind_of_model():
     assert str(compared)
 
 
+@pytest.mark.slow
 def test_evaluation_in_a_world_reads_the_true_state():
     world = Walk(episode_length=6)
     library = walk_library("rasfdqn", world)

@@ -88,6 +88,7 @@ def test_unknown_ages_and_observations_are_not_usable():
     assert model.states(obs, rows).tolist() == [1, -1, -1, -1]
 
 
+@pytest.mark.slow
 def test_networks_that_know_the_time_left_look_ahead_exactly():
     """With as many steps as the episode has, learned tails do not count: predictions are those of the model alone."""
     mdp = rasf.FiniteMDP(np.ones((1, 2, 1)), np.array([[[[1.0, 0.0]], [[0.0, 1.0]]]]), (), 1.0)
