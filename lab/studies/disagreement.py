@@ -3,7 +3,7 @@
     python lab/studies/disagreement.py out.jsonl --suite rasf-suite/suite-runs/libraries --factors 0 2 4 8
 
 For each library of the suite's roads: the gain in CVaR(0.1) of the realised discounted returns over neutral acting, in
-standard deviations of the neutral returns, by acting for CVaR(0.1) with each factor.
+standard deviations of the neutral returns, by acting for CVaR(0.1) and for mean-variance -2 with each factor.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ def main() -> None:
                 spread = _spread(neutral.discounted)
                 for factor in given.factors:
                     low_rank._DISAGREEMENT = factor
-                    report = trials.reports(library, w, {"cvar": (rasf.CVaR(WORST), {})}, None)["cvar"]
-                    gain = np.subtract(*(_risk_of("cvar", one.discounted, spread) for one in (report, neutral)))
-                    failed = (report.phi[:, problem.failure[0]] != 0).mean()
-                    found.setdefault(f"{factor:g}", []).append([float(gain) / spread, float(failed)])
+                    ways = {"cvar": (rasf.CVaR(WORST), {}), "mean-variance": (rasf.MeanVariance(-2.0), {})}
+                    for way, report in trials.reports(library, w, ways, None).items():
+                        gain = np.subtract(*(_risk_of("cvar", one.discounted, spread) for one in (report, neutral)))
+                        failed = (report.phi[:, problem.failure[0]] != 0).mean()
+                        found.setdefault(f"{way} {factor:g}", []).append([float(gain) / spread, float(failed)])
             line = {"problem": name, "seed": seed, "found": found}
             with given.out.open("a") as file:
                 file.write(json.dumps(line) + "\n")
