@@ -34,17 +34,26 @@ class FiniteModel:
         keys: Encoded observations (S, n) of its states.
         followed: The source policies.
         gamma: The discount of the policies.
+        tried: Whether each action is considered as a first action (S, A). Default: all actions.
     """
 
     numbers = 0  # an observation determines the state, so that no numbers of the state are needed
     sampled = False  # returns have a mean and a variance, but no samples
 
-    def __init__(self, mdp: FiniteMDP, keys: npt.NDArray[np.generic], followed: Followed, gamma: float) -> None:
+    def __init__(
+        self,
+        mdp: FiniteMDP,
+        keys: npt.NDArray[np.generic],
+        followed: Followed,
+        gamma: float,
+        tried: Bools | None = None,
+    ) -> None:
         import scipy.sparse as sp  # here, so that acting without a model does not load scipy
 
         if len(keys) != mdp.n_states:
             raise ValueError(f"keys must have a row for each of {mdp.n_states} states, got {len(keys)}")
         self._mdp, self._followed, self._gamma, self._keys = mdp, followed, gamma, np.ascontiguousarray(keys)
+        self._tried = tried
         self._state = {row.tobytes(): s for s, row in enumerate(self._keys)}
         entries = np.arange(len(mdp.successor))
         self._expect = sp.csr_array((mdp.probability, entries, mdp.indptr), shape=(len(mdp.indptr) - 1, len(entries)))
@@ -96,7 +105,7 @@ class FiniteModel:
                     part.reshape(shape[1:]) for part in (now, spread, unknown == 0)
                 )  # fmt: skip
                 m, v, k = (part[i, states, actions[i]] for part in (mean, variance, known))
-        return mean, variance, known
+        return mean, variance, known if self._tried is None else known & self._tried
 
     def _of_policies(self) -> tuple[npt.NDArray[np.generic], Ints]:
         """Return the observations (K, S, n) of all states, repeated for the policies, and their actions (K, S)."""
