@@ -22,7 +22,7 @@ import optax
 
 from rasf.arrays import Array, Bools, Floats
 from rasf.deep.networks import Heads, Network, Sizes, init_network
-from rasf.library.ahead.learned import QUANTILE, Form, LearnedModel, Parameters, Scale
+from rasf.library.ahead.learned import Form, LearnedModel, Parameters, Scale
 
 MEMBERS = 5
 WIDTHS, NARROW = (128, 128), (32,)  # hidden layers of the dynamics and of f; of g
@@ -245,5 +245,5 @@ def _sentence(form: Form, found: Parameters, held: _Data) -> str:
     if not form.events:
         return said
     logits = jax.jit(form.logits)(found, held.x, held.action, held.after)[..., 1:]
-    likely = float(jnp.quantile(jax.nn.sigmoid(logits), QUANTILE, axis=0).sum())
+    likely = float(jnp.quantile(jax.nn.sigmoid(logits), form.quantile, axis=0).sum())
     return f"{said}, where it expects {likely:.1f} events, and {float(held.outcomes[:, 1:].sum()):.0f} occurred"

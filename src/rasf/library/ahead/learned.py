@@ -87,6 +87,7 @@ class Form:
         n_features: Number d of features.
         events: Indices of the features that are events.
         members: Number M of members.
+        quantile: The quantile over the members that is the probability of an event. Default: 0.9.
     """
 
     observation_size: int
@@ -95,6 +96,7 @@ class Form:
     n_features: int
     events: tuple[int, ...]
     members: int
+    quantile: float = QUANTILE
 
     @property
     def others(self) -> tuple[int, ...]:
@@ -236,7 +238,7 @@ class LearnedModel:
         after = jnp.clip(state.obs + drawn[:n], own.low, own.high)
         chance = jax.nn.sigmoid(form.logits(own, x, given, own.inputs.standard(after)[None]))[:, 0]  # (M, 1 + e)
         over = noise.uniform[0] < _of_member(chance, member)[0]
-        likely = jnp.quantile(chance[:, 1:], QUANTILE, axis=0)
+        likely = jnp.quantile(chance[:, 1:], form.quantile, axis=0)
         size, square = own.sizes
         expected = self._features(mean[n:], likely * size)
         variance = self._features(spread[n:] ** 2, likely * square - (likely * size) ** 2, bounded=False)

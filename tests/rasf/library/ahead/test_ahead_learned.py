@@ -8,6 +8,7 @@ from ahead_libraries import NEUTRAL, OWN, states_of, walk_library
 
 import rasf
 from deep.probe_worlds import Push, Walk
+from rasf.envs.gymnasium.worlds import world_environment
 from rasf.library.ahead import fitting
 from rasf.library.ahead.fitting import Transitions, fit
 from rasf.library.ahead.learned import QUANTILE
@@ -19,7 +20,7 @@ A = np.array([[0.9, 0.1], [-0.2, 0.8]])
 MOVES = np.array([[0.5, 0.0], [0.0, 0.5], [-0.5, -0.5]])
 SD, LUCK = np.array([0.1, 0.3]), 0.2
 W = np.array([0.7, -0.8, 0.3])
-SMALL = {"widths": (8, 8), "batch": 8, "warmup": 10, "model": True, "progress": False}
+SMALL = {"widths": (8, 8), "batch": 8, "warmup": 10, "horizon": "continuing", "model": True, "progress": False}
 
 
 @pytest.fixture
@@ -153,10 +154,10 @@ def test_the_same_seed_gives_the_same_bits(tiny):
 @pytest.mark.parametrize("stepped", [False, True])
 def test_libraries_learn_save_and_look_ahead_in_their_own_model(tiny, agent, stepped, tmp_path):
     world = Push(edge=1.5) if agent == "rasftd3" else Walk(edge=1.5)
-    options = SMALL | {"atoms": 5} if agent == "rasfc51" else SMALL | {"events": (1,)}
-    if stepped:
-        options |= {"num_envs": 2}
-    library = rasf.learn(world, agent=agent, tasks=[OWN[0].w], steps_per_task=80, gamma=0.8, once=(), **options)
+    options = SMALL | {"atoms": 5, "warmup": 0} if agent == "rasfc51" else SMALL | {"events": (1,)}
+    env = (lambda: world_environment(world)) if stepped else world
+    options |= {"agent": agent, "tasks": [OWN[0].w], "num_envs": 2 if stepped else 1}
+    library = rasf.learn(env, steps_per_task=80, gamma=0.8, **options)
     assert any(note.startswith("the learned model explains") for note in library.notes)
     assert library.model.form.events == (() if agent == "rasfc51" else (1,))
     library.save(tmp_path / "a.rasf")
@@ -262,7 +263,7 @@ def test_what_cannot_be_is_refused_in_one_sentence(tiny, tmp_path):
     ):
         with pytest.raises(ValueError, match=rf"^{sentence}$"):
             rasf.learn("rasf/FourRoom-v0", agent=agent, tasks=1, steps_per_task=10, model=model)
-    library = rasf.learn(Walk(), agent="rasfdqn", tasks=[OWN[0].w], steps_per_task=60, **SMALL)
+    library = rasf.learn(Walk(), agent="rasfdqn", tasks=[OWN[0].w], steps_per_task=60, gamma=0.8, **SMALL)
     tables = rasf.learn("rasf/FourRoom-v0", agent="rasfql", tasks=1, steps_per_task=10)
     for model in (None, "learned"):
         with pytest.raises(ValueError, match=r"^model must be given to look ahead, because this library was trained w"):
