@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import optax
 
-from rasf.arrays import Array, Bools, Floats
+from rasf.arrays import Array, Bools
 from rasf.deep.networks import Heads, Network, Sizes, init_network
 from rasf.library.ahead.learned import Form, LearnedModel, Parameters, Scale
 
@@ -30,7 +30,7 @@ _FREQUENCY = 1.0  # standard deviation of the initial frequencies of the first l
 _BATCH, _RATE, _DECAY = 256, 2e-3, 1e-2
 _EPOCHS, _FEWEST, _MOST = 40, 1_000, 20_000  # number of updates: this number of epochs, within these bounds
 _ROUNDS, _PATIENCE = 20, 5  # rounds; rounds without an improvement after which training stops
-_HELD_OUT, _MOST_HELD_OUT = 0.1, 20_000
+_HELD_OUT, _MOST_HELD_OUT, _MOST_SCALED = 0.1, 20_000, 100_000  # share; steps held out; steps that give the scales
 
 
 class Transitions(NamedTuple):
@@ -106,21 +106,24 @@ def fit(steps: Transitions, n_actions: int, events: tuple[int, ...], seed: int =
 
 def _start(form: Form, steps: Transitions, learned: npt.NDArray[np.int64], key: Array) -> Parameters:
     """Return random networks, and the scales of the steps with indices `learned`."""
-    others, events = list(form.others), list(form.events)
-    obs, phi, next_obs = (one[learned].astype(np.float64) for one in (steps.obs, steps.phi, steps.next_obs))
-    targets, both = np.concatenate([next_obs - obs, phi[:, others]], axis=1), np.concatenate([obs, next_obs])
-    occurs = phi[:, events] != 0
+    others, events, some = list(form.others), list(form.events), learned[:_MOST_SCALED]
+    change = np.concatenate([(steps.next_obs - steps.obs)[some], steps.phi[some][:, others]], axis=1)
+    both = np.concatenate([steps.obs[some], steps.next_obs[some]])
+    of_events = steps.phi[learned][:, events].astype(np.float64)
+    occurs = of_events != 0
     many = np.maximum(occurs.sum(axis=0), 1)
-    sizes = np.stack([phi[:, events].sum(axis=0) / many, (phi[:, events] ** 2).sum(axis=0) / many])
+    sizes = np.stack([of_events.sum(axis=0) / many, (of_events**2).sum(axis=0) / many])
     rates = np.concatenate([[steps.terminated[learned].mean()], occurs.mean(axis=0)])
     dynamics, after, before = _random_networks(form, WIDTHS, NARROW, key)
     usual = np.clip(rates, 1 / (2 * len(learned) + 2), 0.5)
     bias = after.heads.bias.at[..., : len(rates)].set(np.log(usual / (1 - usual)))
     after = after._replace(heads=after.heads._replace(bias=bias))
     before = before._replace(heads=jax.tree.map(jnp.zeros_like, before.heads))
+    low = np.minimum(steps.obs.min(axis=0), steps.next_obs.min(axis=0))
+    high = np.maximum(steps.obs.max(axis=0), steps.next_obs.max(axis=0))
+    least, most = steps.phi.min(axis=0), steps.phi.max(axis=0)
     found = Parameters(
-        dynamics, after, before, _scale(both), _scale(targets), both.min(axis=0), both.max(axis=0),
-        phi.min(axis=0), phi.max(axis=0), sizes,
+        dynamics, after, before, _scale(both), _scale(change), low, high, least, most, sizes,
     )  # fmt: skip
     single: Parameters = jax.tree.map(lambda one: jnp.asarray(one, jnp.float32), found)
     return single
@@ -155,8 +158,8 @@ def parameters_like(form: Form, widths: Sequence[int], narrow: Sequence[int]) ->
     return Parameters(dynamics, after, before, Scale(n, n), Scale(t, t), n, n, d, d, sizes)
 
 
-def _scale(x: Floats) -> Scale:
-    mean, std = x.mean(axis=0), x.std(axis=0)
+def _scale(x: npt.NDArray[np.float32]) -> Scale:
+    mean, std = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
     return Scale(mean, np.where(std > 1e-6 * (1 + np.abs(mean)), std, 0.0))
 
 

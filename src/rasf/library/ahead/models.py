@@ -120,7 +120,7 @@ def _read(library: Library, followed: Followed, model: object) -> Any:
     if not isinstance(model, gymnasium.Env | CopyEach):
         raise ValueError(
             "model must be a rasf.World, a rasf.FiniteMDP, a pair of a FiniteMDP and the observations of its states, "
-            f"or a Gymnasium environment, got {type(model).__name__}"
+            f"a Gymnasium environment, or 'learned', got {type(model).__name__}"
         )
     env = model if isinstance(model, gymnasium.Env) else None
     if env is not None:
