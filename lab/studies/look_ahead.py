@@ -1,6 +1,7 @@
 """Looking ahead on the reacher: return and failures by h and beta, controls, errors of the model, time per decision.
 
     python lab/studies/look_ahead.py --out look_ahead.json             the study; on an H200 some minutes
+    python lab/studies/look_ahead.py --learned 240000 --out learned.json   the same for a library with a learned model
     python lab/studies/look_ahead.py --toy --out toy.json              every part at a small size, on a CPU
 
 The library is the shipped one (four training targets, neutral and averse, nine actions). It acts for the eight targets
@@ -12,14 +13,19 @@ Ways to act: "h 8"; "no tail, h 8", the same planner without the library's tail;
 as many simulated steps; at h = 8 and -3 also a model with 15 % less torque, or with circles 1 cm too small or too
 large, and other numbers of particles. Last, the time of single decisions by the library's own interface. `--only`
 selects ways by the first letters of their names.
+
+With `--learned`, a library of `rasfdqn` with a learned model is trained for so many steps, and saved beside `--out`. It
+acts in the same ways, and "learned, h 8" looks ahead in its own model; "learned, quantile 0.5" and "1" change the
+probability of events. `--library` accepts such a file too.
 """
 
 import argparse
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +34,7 @@ import numpy as np
 import rasf
 from rasf.envs.reacher.arm import physics as true_physics
 from rasf.envs.reacher.world import Reacher
+from rasf.library.ahead.learned import LearnedModel
 from rasf.library.ahead.networks import FollowedNetworks
 from rasf.library.ahead.returns import path_moments
 from rasf.library.ahead.world import simulate
@@ -50,10 +57,21 @@ class Weak(Reacher):
         return super().advance(state, action, noise, lambda before, torque: physics(before, 0.85 * torque))
 
 
-MODELS = {
-    "exact": Reacher(), "torque 15 % weak": Weak(),
-    "circles 1 cm too small": Reacher(radius=0.05), "circles 1 cm too large": Reacher(radius=0.07),
-}  # fmt: skip
+MODELS = {}
+
+
+def set_models(library):
+    """Fill `MODELS` for the observations of a library, with the library's own model if it has one."""
+    seen = {"observation": library.environment.kwargs.get("observation", "raw")}
+    MODELS.update({
+        "exact": Reacher(**seen), "torque 15 % weak": Weak(**seen),
+        "circles 1 cm too small": Reacher(radius=0.05, **seen), "circles 1 cm too large": Reacher(radius=0.07, **seen),
+    })  # fmt: skip
+    if library.model is not None:
+        own = library.model.having(None)
+        MODELS["learned"] = own
+        for quantile in (0.5, 1.0):
+            MODELS[f"learned, quantile {quantile:g}"] = replace(own, form=replace(own.form, quantile=quantile))
 
 
 @dataclass(frozen=True)
@@ -66,16 +84,17 @@ class Way:
     model: str = "exact"
 
 
-def scored(way, form, gamma, arrays, heads, w, beta, state, key):
+def scored(way, form, gamma, arrays, parameters, heads, w, beta, state, key):
     """Actions (B,) of the policies for states (B, 4)."""
-    world = MODELS[way.model]
-    obs = world.observe(state)
+    world, obs = MODELS[way.model], MODELS["exact"].observe(state)
+    learned = isinstance(world, LearnedModel)
     policies, actions = len(heads.weights), world.n_actions
+    begun, own = (world.begin(obs), parameters) if learned else (state, None)
     if way.ahead == 0:  # today's choice
         outputs = form.outputs(heads, jnp.broadcast_to(obs, (policies, *obs.shape)))
         return gpi_actions(form.law.scores(outputs, heads, MeanVariance(beta)))
     first = jnp.broadcast_to(jnp.arange(actions), (len(obs), actions))
-    paths = simulate(world, form, way.ahead, way.particles, gamma, False, arrays, obs, state, first, key)
+    paths = simulate(world, form, way.ahead, way.particles, gamma, False, arrays, obs, begun, first, key, own)
     mean = variance = jnp.zeros(paths.discount.shape)
     if way.kind == "library":
         mean, variance = (part.reshape(mean.shape) for part in form.moments(heads, paths.obs, paths.actions))
@@ -109,7 +128,7 @@ def shot(way, sequences, gamma, w, beta, state, key):
 
 
 @partial(jax.jit, static_argnames=("way", "form", "gamma", "steps", "episodes"))
-def roll(way, form, gamma, steps, episodes, arrays, heads, w, beta, seed):
+def roll(way, form, gamma, steps, episodes, arrays, parameters, heads, w, beta, seed):
     """Sums of the features and discounted sums (B, d), of B episodes in the true world."""
     truth, policies = MODELS["exact"], len(heads.weights)
     starts, of_truth, of_planner = jax.random.split(jax.random.key(seed), 3)
@@ -120,7 +139,7 @@ def roll(way, form, gamma, steps, episodes, arrays, heads, w, beta, seed):
         if way.kind == "shooting":
             action = shot(way, policies * truth.n_actions, gamma, w, beta, state, key)
         else:
-            action = scored(way, form, gamma, arrays, heads, w, beta, state, key)
+            action = scored(way, form, gamma, arrays, parameters, heads, w, beta, state, key)
         noise = jax.vmap(truth.noise)(jax.random.split(jax.random.fold_in(of_truth, t), episodes))
         state, phi = jax.vmap(truth.advance)(state, action, noise)
         return (state, total + phi, discounted + z * phi, z * gamma), None
@@ -137,7 +156,8 @@ def run(way, beta, library, followed, given):
     for i, target in enumerate(given.targets):
         (w,) = world.tasks((target,))
         total, discounted = roll(
-            way, followed.form, library.gamma, given.steps, given.episodes, followed.arrays, followed.heads(w),
+            way, followed.form, library.gamma, given.steps, given.episodes, followed.arrays,
+            getattr(library.model, "parameters", None), followed.heads(w),
             jnp.asarray(w, jnp.float32), jnp.float32(2 * beta), given.seed + i,
         )  # fmt: skip
         total, discounted = np.asarray(total, np.float64), np.asarray(discounted, np.float64)
@@ -180,7 +200,10 @@ def ways(given):
     found = {f"h {h}": (Way(h, many), BETAS) for h in given.ahead}
     found |= {f"no tail, h {h}": (Way(h, many, "no tail"), BETAS) for h in given.ahead if h}
     found |= {f"shooting, h {h}": (Way(h, many, "shooting"), BETAS) for h in given.ahead if h}
-    found |= {name: (Way(USUAL, many, model=name), (STRONG,)) for name in MODELS if name != "exact"}
+    learned = "learned" in MODELS
+    found |= {f"learned, h {h}": (Way(h, many, model="learned"), BETAS) for h in given.ahead if h and learned}
+    others = MODELS.keys() - {"exact", "learned"}
+    found |= {name: (Way(USUAL, many, model=name), (STRONG,)) for name in MODELS if name in others}
     return found | {f"particles {n}": (Way(USUAL, n), (STRONG,)) for n in (1, 2, 4, 16)}
 
 
@@ -209,6 +232,16 @@ def times(library, given):
     return found
 
 
+def trained(steps, seed, toy):
+    """A library of rasfdqn with a learned model, from so many steps on the paper's four targets in all."""
+    world = Reacher(observation="sincos")
+    small = {"widths": (16, 16)} if toy else {"widths": (256, 256)}
+    return rasf.learn(
+        world, agent="rasfdqn", tasks=world.tasks((0, 1, 2, 3)), gamma=0.9, steps_per_task=steps // 4, seed=seed,
+        risk=[MeanVariance(2 * beta) for beta in BETAS], horizon="continuing", model=True, **small,
+    )  # fmt: skip
+
+
 def _policies(library, count):
     """The first policies of a library, as a library's policies."""
     from rasf.deep.networks import choose_policies
@@ -223,6 +256,7 @@ def main():
     """Run all parts, print a line for each way, and write everything after each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", default=str(files("rasf_lab") / "shipped" / "reacher.rasf"))
+    parser.add_argument("--learned", type=int, metavar="STEPS", help="train a library with a model, on so many steps")
     parser.add_argument("--episodes", type=int, default=16, help="for each target")
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--targets", type=int, nargs="+", default=[*TESTS])
@@ -235,10 +269,21 @@ def main():
     given = parser.parse_args()
     if given.toy:
         given = replace_fields(given, targets=[4, 9], episodes=2, steps=30, particles=1, ahead=[0, 3, 8])
+    if given.learned:
+        given.library = str(Path(given.out).with_suffix(".rasf"))
+        trained(given.learned, given.seed, given.toy).save(given.library)
     library = rasf.load(given.library)
+    print(*library.notes, sep="\n")
+    set_models(library)
     own = tuple((policy.w, policy.risk) for policy in library.policies)
     followed, kept = FollowedNetworks(library.sources, own), {}
-    result = {"device": str(jax.devices()[0]), "settings": vars(given), "ways": {}, "differences": {}}
+    result = {
+        "device": str(jax.devices()[0]),
+        "settings": vars(given),
+        "notes": list(library.notes),
+        "ways": {},
+        "differences": {},
+    }
     wanted = tuple(given.only or [""])
     for name, (way, betas) in ways(given).items():
         for beta in betas if name.startswith(wanted) else ():
@@ -251,10 +296,10 @@ def main():
             base = kept.get(f"h 0, beta {beta:g}")
             if base is not None and not name.startswith("h 0"):
                 result["differences"][f"{label} minus h 0"] = differences(numbers, base, beta, given.steps)
-            same = kept.get(f"h {way.ahead}, beta {beta:g}")
-            if same is not None and name != f"h {way.ahead}":
-                minus = f"h {way.ahead} minus {label}"
-                result["differences"][minus] = differences(same, numbers, beta, given.steps)
+            for first in (f"h {way.ahead}", f"learned, h {way.ahead}"):
+                same = kept.get(f"{first}, beta {beta:g}")
+                if same is not None and name != first and (first[0] == "h" or name.startswith("learned")):
+                    result["differences"][f"{first} minus {label}"] = differences(same, numbers, beta, given.steps)
             write(given.out, result)
     if not given.only or "times" in given.only:
         result["times"] = times(library, given)

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
 from rasf.agents import LawKind
 from rasf.arrays import Array, Floats
@@ -440,6 +441,18 @@ def unscaled_networks(agent: Agent, lanes: Lane, lane: int = 0) -> Any:
     """
     networks, scaling = jax.tree.map(lambda part: np.array(part[lane]), (agent.acting(lanes.learner), lanes.scaling))
     return scaling.unscaled(agent, networks) if agent.settings.warmup else networks
+
+
+def stored_rows(lanes: Lane, step: int, lane: int = 0) -> npt.NDArray[np.float32]:
+    """Return the rows (n, R) in the replay of a lane, in numpy.
+
+    Args:
+        lanes: All lanes.
+        step: Number of steps so far.
+        lane: Index of the lane. Default: 0.
+    """
+    rows = lanes.ring.rows[lane]
+    return np.asarray(rows[: min(step, len(rows))])
 
 
 def _check_sizes(agent: Agent, world: World, configs: RunConfig, schedule: Schedule) -> None:

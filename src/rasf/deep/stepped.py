@@ -216,6 +216,10 @@ class SteppedLearner:
         """The number of steps in the replay."""
         return len(self._replay)
 
+    def rows(self) -> npt.NDArray[np.float32]:
+        """Return the rows (n, R) in the replay, see `rasf.deep.replay`."""
+        return self._replay.rows()
+
     def begin_task(self, task: int | npt.ArrayLike) -> None:
         """Set the active task.
 

@@ -1,9 +1,9 @@
 """Policy libraries as files, in the container format of `rasf.files`.
 
     header     the entries environment, sources, policies (weights w and risk of each), agent, notes and provenance; and
-               calibration, if the library is calibrated
+               calibration and model, if the library is calibrated, or has a model of its own
     arrays     sources/..: return distributions; history/..: results of training; calibration/..: predictions and
-               realised values
+               realised values; model/..: the library's own model (`rasf.library.ahead.stored`)
 
 A file is not trusted, even if its checksums are correct: all of it is validated, and nothing in it is executed.
 """
@@ -23,7 +23,7 @@ from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.risk.names import stored_risk
 
 _HEADER = {"environment": dict, "sources": dict, "policies": list, "agent": str, "notes": list, "provenance": dict}
-_PLACES = ("sources/", "history/", "calibration/")
+_PLACES = ("sources/", "history/", "calibration/", "model/")
 
 
 def save(library: PolicyLibrary, path: str | PathLike[str], precision: str = "single") -> None:
@@ -43,6 +43,10 @@ def save(library: PolicyLibrary, path: str | PathLike[str], precision: str = "si
     arrays |= {f"history/{name}": part for name, part in library.history.items()}
     if library.calibration is not None:
         arrays |= {f"calibration/{name}": part for name, part in library.calibration.arrays().items()}
+    if library.model is not None:
+        from rasf.library.ahead.stored import arrays_of
+
+        arrays |= {f"model/{name}": part for name, part in arrays_of(library.model).items()}
     save_file(target, library.describe(), arrays)
 
 
@@ -85,6 +89,11 @@ def _restored(header: Header, arrays: Arrays) -> PolicyLibrary:
         from rasf.library.calibration.calibration import Calibration
 
         calibration = Calibration.restore(header["calibration"], parts, environment.n_features)
+    model, of_model = None, _under(arrays, "model/")
+    if of_model or "model" in header:
+        from rasf.library.ahead.stored import restored
+
+        model = restored(header["model"], of_model)
     return PolicyLibrary(
         _restored_policies(description, _under(arrays, "sources/")),
         environment,
@@ -94,6 +103,7 @@ def _restored(header: Header, arrays: Arrays) -> PolicyLibrary:
         tuple(header["notes"]),
         header["provenance"],
         calibration,
+        model,
     )
 
 

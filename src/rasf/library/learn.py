@@ -57,6 +57,7 @@ def learn(
     support: npt.ArrayLike | None = None,
     once: Sequence[int] = (),
     extra_tasks: npt.ArrayLike | int = 0,
+    model: bool = False,
     env_kwargs: Header | None = None,
     failure: FailureRule | None = None,
     base_library: PolicyLibrary | None = None,
@@ -104,6 +105,9 @@ def learn(
             none.
         extra_tasks: Additional weights (m, d), or a number of weightings to draw; networks learn their policies
             off-policy. There is one such policy for each weighting and risk. It never acts in training. Default: 0.
+        model: Whether to learn a model to look ahead in, which is saved with the library. Networks learn an ensemble of
+            five members from the replay, after training; for rasf-model, it is the counts. See
+            `PolicyLibrary.actor`. Default: False.
         env_kwargs: Keyword arguments of the environment. They require `env` to be an id. Default: none.
         failure: `failure(step)` returns whether a `rasf.Step` is a failure. Default: the environment's info["failure"].
         base_library: A library whose policies take part in exploration by GPI and do not change. Default: none.
@@ -193,6 +197,8 @@ def learn(
         raise ValueError(f"callback must be a function of a TrainingProgress, got {type(callback).__name__}")
     if not isinstance(progress, bool | None):
         raise ValueError(f"progress must be True, False or None, got {progress!r:.60}")
+    if not isinstance(model, bool):
+        raise ValueError(f"model must be True or False, got {model!r:.60}")
     if not isinstance(learn_w, bool):
         raise ValueError(f"learn_w must be True or False, got {learn_w!r:.60}")
     saver = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, checkpoint_seconds)
@@ -206,6 +212,8 @@ def learn(
         if failure is not None:
             count_failures(world, failure)
         check_risks(spec, risks)
+        if model and spec.family is Family.TABLES and not spec.plans:
+            raise ValueError(f"model must be False for {spec}, because only rasf-model and networks learn a model")
         described = world.describe()
         base = None if base_library is None else _base(base_library, described, spec, risks)
         bounds = None
@@ -236,13 +244,13 @@ def learn(
             "support": digest(np.zeros(0) if support is None else np.asarray(support), np.array(single)),
             "base_library": None if base is None else digest(*base.arrays().values()),
             "settings": repr(resolved),
-        }
+        } | ({"model": True} if model else {})
         total = steps * len(weights)
         greedy = given.greedy_check(total, seed)
         policies = len(risks) * (len(weights) + len(further))
         shown = closing.enter_context(shown_on_bar(callback, progress, total, policies))
         reports = [Reporter(shown, weights, risks, place, steps, len(further)) for place in range(len(risks))]
-        training = Training(world, weights, further, risks, steps, seed, reports, notes, saver, base, greedy)
+        training = Training(world, weights, further, risks, steps, seed, reports, notes, saver, base, greedy, model)
         more: Header = {}
         if spec.family is Family.NETWORKS:
             more = {"bounds": bounds, "support": support, "once": single}

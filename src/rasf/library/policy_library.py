@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import Environment, FailureRule, Phi
     from rasf.library.acting.actor import Actor
     from rasf.library.acting.rule import ActingRule
+    from rasf.library.ahead.counted import CountedModel
+    from rasf.library.ahead.learned import LearnedModel
     from rasf.library.calibration.calibration import Calibration
     from rasf.library.evaluation import Comparison, Report
     from rasf.library.logs.estimate import Estimate
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from rasf.mdp import FiniteMDP
     from rasf.world import World
 
-    Model: TypeAlias = World | FiniteMDP | tuple[FiniteMDP, Any] | gymnasium.Env
+    Model: TypeAlias = World | FiniteMDP | tuple[FiniteMDP, Any] | gymnasium.Env | Literal["learned"]
 
 NEUTRAL = MeanVariance(0.0)
 Encode: TypeAlias = Callable[[object], np.ndarray]
@@ -74,6 +76,7 @@ class PolicyLibrary:
         notes: Sentences on the choices that training made automatically.
         provenance: Time, versions, seed and settings of training.
         calibration: The result of `calibrate`, or None.
+        model: The model that was learned with `model=True`, or None.
     """
 
     def __init__(
@@ -86,10 +89,11 @@ class PolicyLibrary:
         notes: tuple[str, ...],
         provenance: Header,
         calibration: Calibration | None = None,
+        model: LearnedModel | CountedModel | None = None,
     ) -> None:
         self.sources, self.environment, self.policies, self.agents = sources, environment, policies, agents
         self.history, self.notes, self.provenance = history, notes, provenance
-        self.calibration = calibration
+        self.calibration, self.model = calibration, model
         encoder = Encoder(environment.observations)
         self.is_batch = encoder.is_batch
         is_table = sources.family is Family.TABLES
@@ -111,6 +115,10 @@ class PolicyLibrary:
         for name, (declared, held) in sizes.items():
             if declared != held:
                 raise ValueError(f"{name} must agree with the policies, which have {held}, got {declared}")
+        if model is not None:
+            from rasf.library.ahead.models import check_own
+
+            check_own(sources, model)
 
     def __repr__(self) -> str:
         return f"<PolicyLibrary: {len(self.policies)} policies of {self.agent} on {self.environment.title}>"
@@ -131,14 +139,19 @@ class PolicyLibrary:
 
     def describe(self) -> Header:
         """Return the header of the library's file, as JSON: everything except the arrays."""
-        return {
+        optional: Header = {} if self.calibration is None else {"calibration": self.calibration.describe()}
+        if self.model is not None:
+            from rasf.library.ahead.stored import described
+
+            optional["model"] = described(self.model)
+        return optional | {
             "environment": self.environment.to_json(),
             "sources": self.sources.describe(),
             "policies": [{"w": list(policy.w), "risk": risk_to_text(policy.risk)} for policy in self.policies],
             "agent": self.agent,
             "notes": list(self.notes),
             "provenance": self.provenance,
-        } | ({} if self.calibration is None else {"calibration": self.calibration.describe()})
+        }
 
     def encode(self, obs: object, t: int | Ints = 0) -> np.ndarray:
         """Encode an observation: as the key of a row of tables, or as the inputs of networks.
@@ -316,7 +329,7 @@ class PolicyLibrary:
         from rasf.library.ahead.models import Library, looking_ahead
 
         own = tuple((policy.w, policy.risk) for policy in self.policies)
-        return looking_ahead(Library(self.sources, own, self.environment, self.encode), *given)
+        return looking_ahead(Library(self.sources, own, self.environment, self.encode, self.model), *given)
 
     def _limits(self, given: GivenLimits, risk: Risk, names: Sequence[str] | None) -> Limits:
         """Return the limits on predicted sums. A calibrated library tightens limits to allow for prediction errors."""
@@ -365,7 +378,8 @@ class PolicyLibrary:
             acting: another acting rule, as for `evaluate`. Default: none.
             model: what the steps are simulated in: a `rasf.World` (for networks), a `rasf.FiniteMDP`, a pair of a
                 `FiniteMDP` and the observations of its states, or the Gymnasium environment in which the actor acts,
-                which is copied at each decision. Default: none, which is only allowed without looking ahead.
+                which is copied at each decision. Default: the library's own model, from training with `model=True`;
+                this is also "learned".
             ahead: number of simulated steps. With 0, the actor acts exactly as without a model. Default: 0.
             particles: number of simulated paths for each policy and action. A `FiniteMDP` is exact and needs none.
                 Default: 8.
@@ -373,8 +387,8 @@ class PolicyLibrary:
                 then `ahead`, until a decision is within this time. Default: none.
 
         Returns:
-            The actor. If the model is a world, or if several episodes run in copies of an environment, its method `act`
-            needs the argument `state`.
+            The actor. If the model is a `rasf.World`, or if several episodes run in copies of an environment, its
+            method `act` needs the argument `state`.
         """
         from rasf.library.acting.actor import Actor
 
@@ -427,7 +441,8 @@ class PolicyLibrary:
             max_steps: steps after which an episode is truncated. Default: 10,000.
             env_kwargs: keyword arguments of an environment that is given by its id. Default: the arguments of training,
                 if the library was trained on this id.
-            model: the model to look ahead in, as for `actor`. Default: the environment itself.
+            model: the model to look ahead in, as for `actor`; "learned" is the library's own model. Default: the
+                environment itself.
             ahead, particles, milliseconds: as for `actor`.
 
         Returns:
@@ -654,7 +669,8 @@ def merge(libraries: Sequence[PolicyLibrary]) -> PolicyLibrary:
         libraries: the libraries.
 
     Returns:
-        A library with the policies of all libraries. It is not calibrated.
+        A library with the policies of all libraries. It is not calibrated. Its own model is that of the last library
+        that has one.
 
     Raises:
         ValueError: the libraries differ in their environment, names of features or kind.
@@ -682,4 +698,5 @@ def merge(libraries: Sequence[PolicyLibrary]) -> PolicyLibrary:
         {name: np.concatenate([library.history[name] for library in libraries]) for name in common},
         tuple(dict.fromkeys(note for library in libraries for note in library.notes)),
         {"merged": [part for library in libraries for part in library.provenance.get("merged", [library.provenance])]},
+        model=next((library.model for library in reversed(libraries) if library.model is not None), None),
     )

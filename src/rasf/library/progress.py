@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Self, TypeVar
+from typing import Any, BinaryIO, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -162,11 +162,15 @@ class Reporter:
 
 
 class Trained(NamedTuple):
-    """Policies learned for one risk, the weights (n, d) of their tasks, and statistics of training for each policy."""
+    """Policies learned for one risk, the weights (n, d) of their tasks, and statistics of training for each policy.
+
+    `model` is the library's own model (`rasf.library.ahead`), which is the same for all risks, or None.
+    """
 
     sources: FrozenPolicies
     weights: Floats
     history: Arrays
+    model: Any = None
 
 
 class TrainingLog:

@@ -45,6 +45,7 @@ class Training:
     notes: A list to which trainers append a sentence for each automatic choice.
     base: Policies of a base library, which do not change. The behaviour policy acts by GPI over these and the new ones.
     greedy: Evaluates the policies without exploration periodically; None if no second environment can be made for it.
+    model: Whether a model of the environment is learned too.
     """
 
     world: Opened
@@ -58,6 +59,7 @@ class Training:
     checkpoint: Checkpoint
     base: FrozenPolicies | None
     greedy: GreedyCheck | None
+    model: bool = False
 
 
 def trainer_of(
@@ -149,7 +151,7 @@ def library_of(
     libraries = [
         PolicyLibrary(
             found.sources, environment, tuple(SourcePolicy(tuple(w), risk) for w in found.weights.tolist()), (spec,),
-            found.history, tuple(notes), provenance,
+            found.history, tuple(notes), provenance, model=found.model,
         )
         for risk, found in zip(risks, trained, strict=False)
     ]  # fmt: skip

@@ -245,7 +245,7 @@ def stored(libraries, tmp_path_factory):
     (lambda h, a: h["sources"].update(actions=-1), "actions must"),
     (lambda h, a: a.pop("history/return"), None),
     (lambda h, a: a.update({"history/return": np.zeros(5)}), "its history must have an entry for each policy"),
-    (lambda h, a: a.update({"other": np.zeros(5)}), "its arrays must be in sources/ history/ calibration/, got"),
+    (lambda h, a: a.update({"other": np.zeros(5)}), "its arrays must be in sources/ history/ calibration/ model/, got"),
     (lambda h, a: a.update({"sources/more": np.zeros(5)}), "arrays must "),
 ])  # fmt: skip
 def test_a_header_that_cannot_be_is_refused(stored, change, said, tmp_path):

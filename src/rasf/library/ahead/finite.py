@@ -48,17 +48,19 @@ class FiniteModel:
         gamma: The discount of the policies.
         limit: Number of steps after which the learned returns end; 0 for continuing returns, which need no age.
             Default: 0.
+        tried: Whether each action is considered as a first action (S, A). Default: all actions.
     """
 
     sampled = False  # returns have a mean and a variance, but no samples
 
     def __init__(
         self, mdp: FiniteMDP, keys: Callable[[int], npt.NDArray[np.generic]], followed: Followed, gamma: float,
-        limit: int = 0,
+        limit: int = 0, tried: Bools | None = None,
     ) -> None:  # fmt: skip
         import scipy.sparse as sp  # here, so that acting without a model does not load scipy
 
         self._mdp, self._followed, self._gamma, self._encoded, self._limit = mdp, followed, gamma, keys, limit
+        self._tried = tried
         self.numbers = int(limit > 0)  # an observation determines the state; the age is the only further number
         entries = np.arange(len(mdp.successor))
         self._expect = sp.csr_array((mdp.probability, entries, mdp.indptr), shape=(len(mdp.indptr) - 1, len(entries)))
@@ -157,4 +159,4 @@ class FiniteModel:
                 )  # fmt: skip
                 own = self._at(ages[t]).actions[i]
                 m, v, k = (part[i, states, own] for part in (mean, variance, known))
-        return mean, variance, known
+        return mean, variance, known if self._tried is None else known & self._tried

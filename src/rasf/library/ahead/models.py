@@ -12,6 +12,7 @@ from rasf import checks
 from rasf.agents import Family, acting_risk
 from rasf.arrays import Floats
 from rasf.library.ahead import PARTICLES
+from rasf.library.ahead.counted import CountedModel
 from rasf.library.ahead.finite import FiniteModel
 from rasf.library.ahead.followed import Followed, FollowedTables, Own
 from rasf.library.ahead.policies import LookingAhead
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from rasf.envs.gymnasium.vector import FeatureVector
 
 _MOST_AHEAD, _MOST_PARTICLES = 10_000, 100_000
+LEARNED = "learned"  # the argument `model` for the library's own model
 
 
 class CopyEach(NamedTuple):
@@ -41,12 +43,14 @@ class Library(NamedTuple):
         own: The weights and the risk that each policy was trained for.
         environment: The description of the training environment.
         encode: Encodes an observation, or a batch, after t steps of the episode.
+        model: The library's own model, a `LearnedModel` or a `CountedModel`; None if it has none. Default: None.
     """
 
     sources: FrozenPolicies
     own: Own
     environment: EnvironmentDescription
     encode: Callable[[object, int], np.ndarray]
+    model: Any = None
 
 
 def looking_ahead(
@@ -57,7 +61,7 @@ def looking_ahead(
     Args:
         library: The library.
         model: A `rasf.World`, a `rasf.FiniteMDP`, a pair of a `FiniteMDP` and the observations of its states, or a
-            Gymnasium environment. None only if `ahead` is 0.
+            Gymnasium environment. None or "learned" for the library's own model.
         ahead: Number of simulated steps.
         particles: Number of simulated paths for each policy and action. Default: 8.
         milliseconds: Largest time for one decision, or None. Default: None.
@@ -72,12 +76,13 @@ def looking_ahead(
     budget = None if milliseconds is None else checks.number("milliseconds", milliseconds, 0.0)
     if steps == 0:
         return library.sources
-    sources = library.sources
-    if model is None:
+    sources, own = library.sources, model is None or (isinstance(model, str) and model == LEARNED)
+    if own and library.model is None:
         raise ValueError(
-            "model must be given to look ahead: a rasf.World, a rasf.FiniteMDP, or a Gymnasium environment that can be "
-            "copied"
+            "model must be given to look ahead, because this library was trained without model=True: a rasf.World, a "
+            "rasf.FiniteMDP, or a Gymnasium environment that can be copied"
         )
+    model = library.model if own else model
     followed = _followed(library)
     return LookingAhead(sources, followed, _read(library, followed, model), steps, many, budget)
 
@@ -103,6 +108,8 @@ def _followed(library: Library) -> Any:
 def _read(library: Library, followed: Followed, model: object) -> Any:
     """Return the model as one of the classes that `rasf.library.ahead.policies` lists."""
     sources = library.sources
+    if model is library.model:
+        return _own(library, followed)
     if is_world(model):
         return _world(library, followed, model)
     if isinstance(model, FiniteMDP) or (isinstance(model, tuple) and model and isinstance(model[0], FiniteMDP)):
@@ -114,13 +121,45 @@ def _read(library: Library, followed: Followed, model: object) -> Any:
     if not isinstance(model, gymnasium.Env | CopyEach):
         raise ValueError(
             "model must be a rasf.World, a rasf.FiniteMDP, a pair of a FiniteMDP and the observations of its states, "
-            f"or a Gymnasium environment, got {type(model).__name__}"
+            f"a Gymnasium environment, or 'learned', got {type(model).__name__}"
         )
     env = model if isinstance(model, gymnasium.Env) else None
     if env is not None:
         _check_spaces(library, env)
     own = library.environment.actions.own
     return CopiedModel(followed, sources.gamma, own, library.encode, sources.n_features, sources.limit, env)
+
+
+def _own(library: Library, followed: Followed) -> Any:
+    """Return the library's own model."""
+    sources, model = library.sources, library.model
+    if isinstance(model, CountedModel):
+        keys = np.concatenate([model.keys, np.full((1, model.keys.shape[1]), np.nan)])  # the end has no observation
+        tried = np.concatenate([model.tried, np.ones((1, sources.n_actions), np.bool_)])
+        return FiniteModel(model.mdp, lambda age: keys, followed, sources.gamma, tried=tried)
+    from rasf.library.ahead.world import ObservedModel
+
+    return ObservedModel(model, followed, sources.gamma)  # type: ignore[arg-type]
+
+
+def check_own(sources: FrozenPolicies, model: Any) -> None:
+    """Raise a ValueError if a library's own model does not fit its policies.
+
+    Args:
+        sources: The policies.
+        model: The model, a `LearnedModel` or a `CountedModel`.
+    """
+    if isinstance(model, CountedModel) is not (sources.family is Family.TABLES):
+        raise ValueError("model must be counts for tables, and networks for networks")
+    if isinstance(model, CountedModel):
+        wanted = sources.n_inputs, sources.n_actions, sources.n_features
+        given = model.keys.shape[1], model.mdp.n_actions, model.mdp.n_features
+        if wanted != given:
+            raise ValueError(f"model must have the observations, actions and features {wanted}, got {given}")
+        return
+    from rasf.library.ahead.world import check_world
+
+    check_world(model, sources.n_actions, sources.action_size, sources.n_inputs, sources.n_features, sources.limit)
 
 
 def _world(library: Library, followed: Followed, world: World) -> Any:
@@ -204,6 +243,8 @@ def states_of(looking: LookingAhead, environments: Sequence[FeatureEnvironment] 
     model, each = looking.model, [environment.featured for environment in environments or ()]
     if isinstance(model, FiniteModel):
         return model.rows([age] * count)
+    if model.numbers == 0:
+        return np.zeros((count, 0))
     if isinstance(model, CopiedModel):
         return model.rows(each, count, [age] * count)
     if environments is None or not all(hasattr(env.unwrapped, "world_state") for env in each):
@@ -226,10 +267,10 @@ def state_rows(looking: LookingAhead, state: object, batch: int | None, ages: Se
     from rasf.library.ahead.copies import CopiedModel
 
     model = looking.model
-    if isinstance(model, FiniteModel):
+    if isinstance(model, FiniteModel) or model.numbers == 0:
         if state is not None:
             raise ValueError("state must be left out, because observations are the states of the model")
-        return model.rows(ages)
+        return model.rows(ages) if isinstance(model, FiniteModel) else np.zeros((batch or 1, 0))
     if isinstance(model, CopiedModel):
         return model.rows(state, batch, ages)
     return model.rows(state, batch)

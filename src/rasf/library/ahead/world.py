@@ -1,4 +1,4 @@
-"""Simulation in a `rasf.World`, compiled together with the source policies' networks.
+"""Simulation in a `rasf.World` or a learned model, compiled together with the source policies' networks.
 
 A state's numbers are the entries of its arrays, one after the other, as float64. All policies and first actions have
 the same random numbers, so that their difference is not due to chance. In shapes, K is the number of policies, B of
@@ -19,9 +19,10 @@ import numpy.typing as npt
 from rasf.arrays import Array, Bools, Floats
 from rasf.deep.clock import TIME_INPUTS
 from rasf.deep.networks import Network
+from rasf.library.ahead.learned import LearnedModel, Parameters
 from rasf.library.ahead.networks import Arrays, FollowedNetworks, Form
 from rasf.library.ahead.returns import Paths
-from rasf.world import World, action_size
+from rasf.world import World
 
 
 class WorldModel:
@@ -34,6 +35,8 @@ class WorldModel:
     """
 
     sampled = True  # whether features can be sampled, for risks that need more than mean and variance
+    _world: World | LearnedModel
+    _parameters: Parameters | None = None
 
     def __init__(self, world: World, followed: FollowedNetworks, gamma: float) -> None:
         self._world, self._followed, self._gamma = world, followed, gamma
@@ -63,8 +66,8 @@ class WorldModel:
         """Return whether the numbers of each state (B, m) are known."""
         return np.asarray(np.isfinite(rows).all(axis=1))
 
-    def _states(self, rows: Floats) -> Any:
-        """Return the states whose numbers are `rows` (B, m), a tree of arrays (B, ..)."""
+    def _begin(self, x: Array, rows: Floats) -> Any:
+        """Return the states whose numbers are `rows` (B, m), a tree of arrays (B, ..), at observations x (B, n)."""
         ends = np.cumsum([leaf.size for leaf in self._leaves])[:-1]
         parts = zip(np.split(rows, ends, axis=1), self._leaves, strict=True)
         leaves = [jnp.asarray(part.reshape(-1, *leaf.shape), leaf.dtype) for part, leaf in parts]
@@ -93,9 +96,28 @@ class WorldModel:
         x = jnp.asarray(obs[filled], jnp.float32)
         found = simulate(
             self._world, followed.form, ahead, particles, self._gamma, sampled, followed.arrays, x,
-            self._states(rows[filled]), jnp.asarray(first[filled]), jax.random.key(turn),
+            self._begin(x, rows[filled]), jnp.asarray(first[filled]), jax.random.key(turn), self._parameters,
         )  # fmt: skip
         return _first_rows(found, many, len(filled))
+
+
+class ObservedModel(WorldModel):
+    """A learned model in which networks look ahead. Its states begin with observations, so that no state is needed.
+
+    Args:
+        model: The model.
+        followed: The source policies.
+        gamma: The discount of the policies.
+    """
+
+    numbers = 0
+
+    def __init__(self, model: LearnedModel, followed: FollowedNetworks, gamma: float) -> None:
+        self._world, self._followed, self._gamma = model.having(None), followed, gamma
+        self._model, self._parameters = model, jax.tree.map(jnp.asarray, model.parameters)
+
+    def _begin(self, x: Array, rows: Floats) -> Any:
+        return self._model.begin(x[:, : self._model.observation_size])
 
 
 def _first_rows(paths: Paths, many: int, padded: int) -> Paths:
@@ -114,20 +136,23 @@ def _first_rows(paths: Paths, many: int, padded: int) -> Paths:
 
 @partial(jax.jit, static_argnames=("world", "form", "ahead", "particles", "gamma", "sampled"))
 def simulate(
-    world: World, form: Form, ahead: int, particles: int, gamma: float, sampled: bool, arrays: Arrays, obs: Array,
-    states: Any, first: Array, key: Array,
+    world: World | LearnedModel, form: Form, ahead: int, particles: int, gamma: float, sampled: bool, arrays: Arrays,
+    obs: Array, states: Any, first: Array, key: Array, parameters: Parameters | None = None,
 ) -> Paths:  # fmt: skip
     """Simulate paths, for compiled code.
 
     Args:
-        world: The world.
+        world: The world, or a learned model without its parameters.
         form, arrays: The policies, from `FollowedNetworks`.
         ahead, particles, first, sampled: As for `WorldModel.paths`.
         gamma: The discount.
         obs: Encoded observations (B, n).
         states: States of the world, a tree of arrays (B, ..).
         key: A random key of jax.
+        parameters: The parameters of a learned model. Default: none, for a world.
     """
+    if isinstance(world, LearnedModel):
+        world = world.having(parameters)
     keys, (B, A), K = jax.random.split(key, len(obs)), first.shape[:2], _policies(form, arrays)
     limit = 0 if form.clock is None else form.clock.limit
     age = jnp.zeros(B) if form.clock is None else form.clock.age(obs)
@@ -153,7 +178,8 @@ def simulate(
         state, z, features, spread = carry
         after, phi = advance(state, action.reshape(*shape, *action.shape[2:]), noise(t))
         if known:
-            phi, covariance = _of_paths(world.step_moments)(state, action.reshape(shape), after)  # type: ignore[attr-defined]
+            taken = action.reshape(*shape, *action.shape[2:])
+            phi, covariance = _of_paths(world.step_moments)(state, taken, after)  # type: ignore[union-attr]
             of_step = jnp.where(z[..., None, None] > 0, z[..., None, None] ** 2 * covariance, 0.0)
             spread = spread + jnp.mean(of_step, axis=3)
         features = features + jnp.where(z[..., None] > 0, z[..., None] * phi, 0.0)
@@ -165,7 +191,7 @@ def simulate(
     def step(carry: tuple[Any, ...], t: Array) -> tuple[tuple[Any, ...], None]:
         return take(carry, form.actions(arrays, seen(carry[0], t)), t), None
 
-    d = len(np.asarray(world.feature_bounds))
+    d = world.n_features if isinstance(world, LearnedModel) else len(np.asarray(world.feature_bounds))
     begin = jax.tree.map(lambda part: jnp.broadcast_to(part[:, None, None], (*shape, *part.shape[1:])), states)
     spread = jnp.zeros((K, B, A, d, d)) if known else jnp.zeros(())
     carry = begin, jnp.ones(shape), jnp.zeros((*shape, d)), spread
@@ -187,11 +213,13 @@ def _of_paths(function: Callable[..., Any]) -> Callable[..., Any]:
     return jax.vmap(jax.vmap(jax.vmap(jax.vmap(function))))
 
 
-def check_world(world: World, n_actions: int, size: int, n_inputs: int, n_features: int, limit: int) -> None:
+def check_world(
+    world: World | LearnedModel, n_actions: int, size: int, n_inputs: int, n_features: int, limit: int
+) -> None:
     """Raise a ValueError if policies cannot act in a world.
 
     Args:
-        world: The world.
+        world: The world or learned model.
         n_actions: Number of actions of the policies; ignored if actions are vectors.
         size: Number of entries of an action; 0 if actions are numbered.
         n_inputs: Number of inputs of the policies.
@@ -199,11 +227,12 @@ def check_world(world: World, n_actions: int, size: int, n_inputs: int, n_featur
         limit: The time limit of the policies, or 0.
     """
     inputs = n_inputs - (TIME_INPUTS if limit else 0)
+    features = world.n_features if isinstance(world, LearnedModel) else len(np.asarray(world.feature_bounds))
     wanted = {
-        "action_size": (size, action_size(world)),
+        "action_size": (size, int(getattr(world, "action_size", 0))),
         "n_actions": (0 if size else n_actions, 0 if size else world.n_actions),
         "observation_size": (inputs, world.observation_size),
-        "number of features": (n_features, len(np.asarray(world.feature_bounds))),
+        "number of features": (n_features, features),
     }
     for name, (mine, given) in wanted.items():
         if mine != given:

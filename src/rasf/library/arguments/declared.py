@@ -124,6 +124,8 @@ TRAINING = (
              _ENV_ONLY, "none", metavar="2,3"),
     Argument("extra_tasks", "Additional weights (m, d), or a number of weightings to draw; networks learn their "
              "policies off-policy.", partial(whole, least=0), _ENV_ONLY, "0"),
+    Argument("model", "Whether to learn a model to look ahead in, which is saved with the library.", readers.flag,
+             _ANYWHERE, "False"),
     Argument("env_kwargs", "Keyword arguments of the environment.", readers.table, LEARN | SWEEP, "none"),
     _ENV_ARG,
     Argument("failure", "`failure(step)` returns whether a `rasf.Step` is a failure.", readers.function, LEARN | FLAG,

@@ -16,6 +16,7 @@ from rasf.agents import AGENTS, acting_risk, check_risks
 from rasf.arrays import Floats, Ints
 from rasf.envs.gymnasium.declarations import checked_signs
 from rasf.files import Arrays
+from rasf.library.ahead.counted import counted_model
 from rasf.library.arguments.tasks import checked_risks, drawn_tasks
 from rasf.library.logs.estimate import Estimate, LoggedModel
 from rasf.library.logs.formats import opened
@@ -47,6 +48,7 @@ def learn_from(
     least_tries: int = 5,
     resamples: int = 100,
     max_bytes: int = MAX_BYTES,
+    model: bool = False,
     **settings: object,
 ) -> PolicyLibrary:
     """Learn a library of tabular policies from recorded transitions, without an environment.
@@ -70,6 +72,7 @@ def learn_from(
             Default: 100.
         max_bytes: Largest memory in bytes for the numbers of a file, and for the tables made from a log. Both sizes are
             checked before the memory is used. Default: 1 GiB.
+        model: Whether to save the counts of the log with the library, as a model to look ahead in. Default: False.
         **settings: Settings of `rasf-model`; see `rasf.ModelSettings`.
 
     Returns:
@@ -85,12 +88,14 @@ def learn_from(
     begin, risks = time.perf_counter(), checked_risks(risk)
     check_risks(_AGENT, risks)
     checks.whole("least_tries", least_tries)
+    if not isinstance(model, bool):
+        raise ValueError(f"model must be True or False, got {model!r:.60}")
     checks.whole("resamples", resamples, 0)
     chosen = settings | ({} if gamma is None else {"gamma": checks.number("gamma", gamma)})
     chosen_settings, seed = with_settings(ModelSettings(), chosen), checks.whole("seed", seed, 0)
     log = Log.read(data, env=env, phi=phi, max_bytes=max_bytes)
-    model = LoggedModel(log, chosen_settings, resamples, seed, max_bytes)
-    coverage = model.states.coverage(log)
+    logged = LoggedModel(log, chosen_settings, resamples, seed, max_bytes)
+    coverage = logged.states.coverage(log)
     notes = [str(coverage)]
     with nullcontext() if env is None else opened(env, phi) as world:
         of_its_own = None if world is None else world.random_tasks
@@ -103,10 +108,13 @@ def learn_from(
         estimates: list[Estimate] = []
 
         def estimate(w: Floats, actions: Ints, one: Risk = one, estimates: list[Estimate] = estimates) -> None:
-            estimates.append(model.estimate(actions, w, acting_risk(one)))
+            estimates.append(logged.estimate(actions, w, acting_risk(one)))
 
-        sources = evaluated(model.learner, model.states.keys, weights, one, least_tries, estimate)
+        sources = evaluated(logged.learner, logged.states.keys, weights, one, least_tries, estimate)
         trained.append(Trained(sources, weights, _history(log, weights, estimates)))
+    if model:
+        counts = counted_model(logged.learner, logged.states.keys, weights, least_tries)
+        trained = [one._replace(model=counts) for one in trained]
     origin = os.fspath(data) if isinstance(data, str | os.PathLike) else type(data).__name__
     settings, seconds = chosen | {"least_tries": least_tries}, time.perf_counter() - begin
     provenance = provenance_of(seed, settings, seconds, log=origin, coverage=vars(coverage))

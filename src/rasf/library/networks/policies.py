@@ -624,4 +624,4 @@ def checked(
 
 def _all_finite(array: npt.NDArray[Any]) -> bool:
     # isfinite of the array would allocate a second array. Minimum and maximum are nan if any number is nan.
-    return bool(np.isfinite(array.min()) and np.isfinite(array.max()))
+    return bool(array.size == 0 or (np.isfinite(array.min()) and np.isfinite(array.max())))

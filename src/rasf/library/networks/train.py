@@ -30,12 +30,13 @@ from rasf.deep.actors import ActorAgent
 from rasf.deep.agent import Agent, Policies, Tasks
 from rasf.deep.fused import Lane, RunConfig, Schedule
 from rasf.deep.laws import Histogram, Networks, support_atoms
-from rasf.deep.settings import ActorSettings, HistogramSettings, NetworkSettings
+from rasf.deep.settings import ActorSettings, HistogramSettings, MomentSettings, NetworkSettings
 from rasf.deep.stepped import BaseScores, Learned, Pace, SteppedLearner
 from rasf.envs.gymnasium.tape import tapes
 from rasf.files import Arrays, Header
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.networks.actor_policies import policies_of
+from rasf.library.networks.experience import model_of
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.library.networks.worlds import WorldAdapter, compiled_world
 from rasf.library.progress import EpisodeMeter, Trained
@@ -116,8 +117,9 @@ def train_networks(
     remembered = min(stream.all_steps, settings.replay or stream.all_steps)
     kind = np.dtype(np.float32) if limit else env.encoder.vector_dtype  # integers cannot represent the time inputs
     _check_feasible(agent, remembered, env.encoder.vector_size, tasks.shape[1], kind.itemsize)
+    rows: Callable[[], npt.NDArray[np.float32]]
     if world is not None:
-        networks = _train_fused(stream, agent, world, training)
+        networks, rows = _train_fused(stream, agent, world, training)
     else:
         stepped = env.stepped() if isinstance(env, WorldAdapter) else env
         capacity = max(remembered, stepped.num_envs)
@@ -125,6 +127,12 @@ def train_networks(
         run, base_scores = (agent, stream.tasks, stream.acting, training.seed, pace), _base_scores(base_library, stream)
         learner = SteppedLearner(*run, policies=stream.policies, base_scores=base_scores)
         networks = _train_stepped(stream, learner, stepped, training, _bounds_check(declared))
+        rows = learner.rows
+    model = None
+    if training.model:
+        events = settings.events if isinstance(settings, MomentSettings) else tuple(once) or env.events
+        model, said = model_of(agent, rows(), tuple(events), training.seed)
+        notes.append(said)
     begun, clipped, found = stream.begun_tasks, 0.0, []
     own, n = [*range(begun), *range(len(tasks), len(stream.learned))], len(stream.learned)
     for r in range(len(risks)):
@@ -132,7 +140,7 @@ def train_networks(
         kept = agent.choose(jax.tree.map(np.asarray, networks), chosen)
         history = stream.history(r, begun)
         clipped = max(clipped, float(np.nanmax(history["clipped"].sum(axis=1), initial=0.0)))
-        found.append(Trained(policies_of(agent, kept), stream.learned[own], history))
+        found.append(Trained(policies_of(agent, kept), stream.learned[own], history, model))
     if clipped > _MUCH_CLIPPED:
         notes.append(f"{clipped:.1%} of the histograms' mass was clipped at the ends of the support; widen `support`")
     return found
@@ -290,8 +298,10 @@ class _Stream:
         return {name: np.concatenate([part, unknown[name]]) for name, part in acted.items()}
 
 
-def _train_fused(stream: _Stream, agent: Agent, world: World, training: Training) -> Networks:
-    """Train one lane by the fused driver, and return its networks."""
+def _train_fused(
+    stream: _Stream, agent: Agent, world: World, training: Training
+) -> tuple[Networks, Callable[[], npt.NDArray[np.float32]]]:
+    """Train one lane by the fused driver, and return its networks and a function that returns its replay's rows."""
     env, greedy, checkpoint = cast("FeatureVector | WorldAdapter", training.world), training.greedy, training.checkpoint
     one = RunConfig(jax.random.key(training.seed), stream.acting, stream.acting[0], stream.tasks, stream.policies)
     configs = jax.tree.map(lambda part: jnp.asarray(part)[None], one)
@@ -318,7 +328,7 @@ def _train_fused(stream: _Stream, agent: Agent, world: World, training: Training
         if stream.show(shown):
             break
         checkpoint.tick()
-    return fused.unscaled_networks(agent, at.lanes)
+    return fused.unscaled_networks(agent, at.lanes), lambda: fused.stored_rows(at.lanes, at.step)
 
 
 class _Lanes:

@@ -14,6 +14,7 @@ import numpy as np
 
 from rasf.arrays import Floats, Ints
 from rasf.envs.tabular_world import TabularWorld
+from rasf.library.ahead.counted import counted_model
 from rasf.library.progress import Trained
 from rasf.library.tables.policies import TablePolicies
 from rasf.library.tables.train import run_tasks
@@ -54,6 +55,9 @@ def train_model(training: Training, settings: ModelSettings) -> list[Trained]:
             history = {"return": stretches.total[r, :begun], "failures": stretches.failures[r, :begun]}
             known = stretches.weights[:begun].copy()
             found.append(Trained(evaluated(learner, keys, known, risk), known, history))
+    if training.model and found:
+        counts = counted_model(learner, keys, np.concatenate([one.weights for one in found]))
+        found = [one._replace(model=counts) for one in found]
     return found
 
 
