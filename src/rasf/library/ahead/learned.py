@@ -144,7 +144,7 @@ class Form:
 
 def _outputs(network: Network, x: Array, size: int) -> Array:
     """Return the outputs (M, B, size) of networks."""
-    return read_heads(network.heads, encode(network, x), Heads(1, size))[:, :, 0, 0]
+    return read_heads(network.heads, encode(network, x, jax.nn.silu), Heads(1, size))[:, :, 0, 0]
 
 
 class Simulated(NamedTuple):
