@@ -11,7 +11,7 @@ reads only the next observation, in a first layer of sines, so that the edges of
 
 A simulated path follows one random member, so that the paths differ by what the members do not know. A hazard must be
 over- rather than underestimated: the probability of an event is the 0.9 quantile over all members. This is no
-protection in regions without data, where all members may expect no event. An episode ends with the probability of the
+protection where data are few and all members expect too little. An episode ends with the probability of the
 path's own member, because an end may be good or bad.
 
 The state of a simulation begins with the observation. The class has the methods of a `rasf.World` that a simulation
