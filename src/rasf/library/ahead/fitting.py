@@ -1,4 +1,4 @@
-"""Training of a `LearnedModel` on recorded steps: maximum likelihood, bootstrap samples, early stopping.
+"""Training of a `LearnedModel` on recorded steps: likelihood, bootstrap samples, early stopping.
 
 A tenth of the steps is held out. Each member draws its own sample, with replacement, from the other steps. In rounds
 of updates by Adam, all members learn in one compiled program. For each member, the dynamics and the classifier of
@@ -26,8 +26,9 @@ from rasf.library.ahead.learned import Form, LearnedModel, Parameters, Scale
 
 MEMBERS = 5
 WIDTHS, NARROW = (128, 128), (32,)  # hidden layers of the dynamics and of f; of g
-_FREQUENCY = 1.0  # standard deviation of the initial frequencies of the first layers, for standardised inputs
-_BATCH, _RATE, _DECAY = 256, 2e-3, 1e-2
+_SMOOTH, _SHARP = 0.5, 1.0  # standard deviations of the initial frequencies of the dynamics, and of f
+_BATCH, _RATE, _DECAY = 256, 5e-3, 1e-2
+_OF_EVENTS = 0.4  # the learning rate of the classifiers, as a share: they overfit rare events if they learn as fast
 _EPOCHS, _FEWEST, _MOST = 40, 1_000, 20_000  # number of updates: this number of epochs, within these bounds
 _ROUNDS, _PATIENCE = 20, 5  # rounds; rounds without an improvement after which training stops
 _HELD_OUT, _MOST_HELD_OUT, _MOST_SCALED = 0.1, 20_000, 100_000  # share; steps held out; steps that give the scales
@@ -136,8 +137,8 @@ def _random_networks(
     """Return random networks of the dynamics, f and g."""
     M, n, outcomes, keys = form.members, form.observation_size, Heads(1, 1 + len(form.events)), jax.random.split(key, 3)
     return (
-        init_network(keys[0], Sizes(M, form.inputs, widths, 1, frequency=_FREQUENCY), Heads(1, 2 * form.targets)),
-        init_network(keys[1], Sizes(M, n, widths, 1, frequency=_FREQUENCY), outcomes),
+        init_network(keys[0], Sizes(M, form.inputs, widths, 1, frequency=_SMOOTH), Heads(1, 2 * form.targets)),
+        init_network(keys[1], Sizes(M, n, widths, 1, frequency=_SHARP), outcomes),
         init_network(keys[2], Sizes(M, form.inputs, narrow, 1), outcomes),
     )
 
@@ -181,10 +182,17 @@ def _networks(parameters: Parameters) -> tuple[Network, Network, Network]:
     return parameters.dynamics, parameters.after, parameters.before
 
 
-def _losses(form: Form, parameters: Parameters, data: _Data) -> Array:
-    """Return the mean negative log-likelihoods (2, M) of the targets and of the outcomes, up to constants."""
+def _losses(form: Form, parameters: Parameters, data: _Data, weighted: bool = False) -> Array:
+    """Return the mean negative log-likelihoods (2, M) of the targets and of the outcomes, up to constants.
+
+    If `weighted`, every target's term is multiplied by its predicted standard deviation, as a constant (beta-NLL,
+    Seitzer et al., 2022). Without this factor, Gaussians explain hard regions by a large variance and hardly learn
+    their mean.
+    """
     mean, log_variance = form.dynamics(parameters, data.x, data.action)
-    of_targets = 0.5 * jnp.sum((data.targets - mean) ** 2 * jnp.exp(-log_variance) + log_variance, axis=-1)
+    each = (data.targets - mean) ** 2 * jnp.exp(-log_variance) + log_variance
+    factor = jax.lax.stop_gradient(jnp.exp(0.5 * log_variance)) if weighted else 1.0
+    of_targets = 0.5 * jnp.sum(factor * each, axis=-1)
     logits = form.logits(parameters, data.x, data.action, data.after)
     of_outcomes = jnp.sum(jax.nn.softplus(logits) - data.outcomes * logits, axis=-1)
     return jnp.stack([jnp.mean(of_targets, axis=-1), jnp.mean(of_outcomes, axis=-1)])
@@ -205,11 +213,12 @@ def _programs(form: Form, total: int) -> Any:
         batch = _taken(data, jnp.take_along_axis(drawn, at, axis=1))
 
         def loss(networks: Any) -> Array:
-            return jnp.sum(_losses(form, fixed._replace(dynamics=networks[0], after=networks[1], before=networks[2]),
-                                   batch))  # fmt: skip
+            now = fixed._replace(dynamics=networks[0], after=networks[1], before=networks[2])
+            return jnp.sum(_losses(form, now, batch, weighted=True))
 
         steps, state = optimiser.update(jax.grad(loss)(networks), state, networks)
-        return (optax.apply_updates(networks, steps), state), None
+        slower = jax.tree.map(lambda step: _OF_EVENTS * step, steps[1:])
+        return (optax.apply_updates(networks, (steps[0], *slower)), state), None
 
     def run(now: _Fit, data: _Data, drawn: Array, held: _Data, key: Array) -> _Fit:
         """Do a round of updates, and keep what is better than before for the held-out steps."""

@@ -10,8 +10,9 @@ An event is a rare feature, such as a failure: it is 0, or has a size that is es
 reads only the next observation, in a first layer of sines, so that the edges of a hazardous region are sharp.
 
 A simulated path follows one random member, so that the paths differ by what the members do not know. A hazard must be
-over- rather than underestimated: the probability of an event is the 0.9 quantile over all members. An episode ends with
-the probability of the path's own member, because an end may be good or bad.
+over- rather than underestimated: the probability of an event is the 0.9 quantile over all members. This is no
+protection where data are few and all members expect too little. An episode ends with the probability of the
+path's own member, because an end may be good or bad.
 
 The state of a simulation begins with the observation. The class has the methods of a `rasf.World` that a simulation
 calls. `form` is fixed in compiled programs, `parameters` are their arguments. In shapes, M is the number of members,
@@ -144,7 +145,7 @@ class Form:
 
 def _outputs(network: Network, x: Array, size: int) -> Array:
     """Return the outputs (M, B, size) of networks."""
-    return read_heads(network.heads, encode(network, x), Heads(1, size))[:, :, 0, 0]
+    return read_heads(network.heads, encode(network, x, jax.nn.silu), Heads(1, size))[:, :, 0, 0]
 
 
 class Simulated(NamedTuple):

@@ -50,7 +50,8 @@ def plain_networks(network, member, x):
     """Outputs (B, X) of one member, layer by layer."""
     h = x
     for i, layer in enumerate(network.hidden):
-        h = (np.sin if type(layer).__name__ == "Sines" else np.tanh)(h @ layer.weight[member] + layer.bias[member])
+        z = h @ layer.weight[member] + layer.bias[member]
+        h = np.sin(z) if type(layer).__name__ == "Sines" else z / (1 + np.exp(-z))
         assert i == 0 or type(layer).__name__ == "Layer"
     return h @ network.heads.weight[member, :, 0] + network.heads.bias[member, 0]
 
