@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from importlib import resources
 from itertools import chain
@@ -310,9 +311,13 @@ def test_shipped_runs_are_not_run_again(tmp_path, monkeypatch):
 
 def test_the_papers_batches_have_every_beta_and_seed_once():
     paper = list(chain(*reacher.batches("paper", 0).values()))
-    assert len({swept(run).id for run in paper}) == len(paper) == 50 + 240 + 50 + 30 + 20 + 20 + 9 + 18
+    of_agents = {"rasfc51": 110, "rac51": 300 + 105, "sfdqn": 35, "sfdqn-residual": 23, "rac51-relabelled": 20}
+    assert Counter(run.agent for run in paper) == of_agents
+    assert len({swept(run).id for run in paper}) == len(paper)
     averse = {(run.beta, run.seed) for run in paper if run.agent == "rasfc51"}
-    assert averse == {(beta, seed) for beta in BETAS for seed in range(10)}
+    half = {(beta, seed) for beta in (-0.5, -1.5) for seed in range(5)}
+    more = {(-4.0, seed) for seed in range(10, 20)}
+    assert averse == {(beta, seed) for beta in BETAS for seed in range(10)} | half | more
 
 
 @pytest.mark.parametrize(
