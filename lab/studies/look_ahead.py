@@ -14,7 +14,7 @@ as many simulated steps; at h = 8 and -3 also a model with 15 % less torque, or 
 large, and other numbers of particles. Last, the time of single decisions by the library's own interface. `--only`
 selects ways by the first letters of their names.
 
-With `--learned`, a library of `rasfdqn` with a learned model is trained for so many steps, and saved beside `--out`. It
+With `--learned STEPS`, a library of `rasfdqn` with a learned model is trained, and saved beside `--out`. It
 acts in the same ways, and "learned, h 8" looks ahead in its own model; "learned, quantile 0.5" and "1" change the
 probability of events. `--library` accepts such a file too.
 """
@@ -233,7 +233,7 @@ def times(library, given):
 
 
 def trained(steps, seed, toy):
-    """A library of rasfdqn with a learned model, from so many steps on the paper's four targets in all."""
+    """A library of rasfdqn with a learned model, trained for `steps` steps in all on the paper's four targets."""
     world = Reacher(observation="sincos")
     small = {"widths": (16, 16)} if toy else {"widths": (256, 256)}
     return rasf.learn(
@@ -256,7 +256,7 @@ def main():
     """Run all parts, print a line for each way, and write everything after each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", default=str(files("rasf_lab") / "shipped" / "reacher.rasf"))
-    parser.add_argument("--learned", type=int, metavar="STEPS", help="train a library with a model, on so many steps")
+    parser.add_argument("--learned", type=int, metavar="STEPS", help="steps of a library trained with a model")
     parser.add_argument("--episodes", type=int, default=16, help="for each target")
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--targets", type=int, nargs="+", default=[*TESTS])

@@ -59,7 +59,7 @@ from rasf_lab.common.fronts import (
 STEPS, EPISODES, GAMMA, WORST = 200_000, 50, 0.99, 0.1
 AT_ONCE = 16  # environments that are stepped in parallel in the evaluation of a rival
 TRYING = 1_000  # seeds of the evaluation episodes begin here
-ITERATIONS, TRIES = 10, 2  # GPI-LS selects a weighting before each iteration, by so many episodes for each candidate
+ITERATIONS, TRIES = 10, 2  # GPI-LS: iterations; episodes that evaluate each candidate weighting
 WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "neutral": (rasf.MeanVariance(0.0), {}),
     "cvar": (rasf.CVaR(WORST), {}),
